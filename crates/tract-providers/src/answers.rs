@@ -20,14 +20,14 @@ pub(crate) fn drafts_of<'a>(
     mut reader: impl Reader<'a>,
     messages: &[Node<'a>],
     place: usize,
+    watch: &mut Watch,
 ) -> Result<VecDeque<Draft>, ImportError> {
-    let mut watch = Watch::default();
     watch.place = place;
     for message in messages {
-        reader.message(message, &mut watch)?;
+        reader.message(message, watch)?;
     }
     watch.drafts.extend(reader.end());
-    Ok(watch.drafts)
+    Ok(std::mem::take(&mut watch.drafts))
 }
 
 /// Makes the reply of an answer that is one message.
@@ -36,8 +36,9 @@ pub(crate) fn reply_of<'a>(
     message: Node<'a>,
     place: usize,
     answer: &Fields<'_>,
+    watch: &mut Watch,
 ) -> Result<Reply, ImportError> {
-    let draft = drafts_of(reader, &[message], place)?
+    let draft = drafts_of(reader, &[message], place, watch)?
         .pop_back()
         .ok_or(ImportError::Missing { path: String::new(), member: "content" })?;
     let mut reply = Reply::new(draft.content);

@@ -5,6 +5,7 @@ use tract_schema::Dialect;
 
 use crate::answers::message_of;
 use crate::error::ImportError;
+use crate::import::unpacked;
 use crate::profile_of;
 use crate::raw::{self, Fields, Node, Object};
 
@@ -168,7 +169,8 @@ pub enum BatchLine {
 /// assert_eq!(batch_line(r#"{"messages":[]}"#), None);
 /// ```
 pub fn batch_line(line: &str) -> Option<BatchLine> {
-    let fields = Node::root(line).object().ok()?;
+    let unpacked = unpacked(line);
+    let fields = Node::root(unpacked.as_deref().unwrap_or(line)).object().ok()?;
     let id = id_of(&fields)?;
     let is_object = |key: &str| fields.get(key).is_some_and(|node| node.is_object());
     if REQUESTS.iter().any(|key| is_object(key)) {
@@ -185,8 +187,9 @@ pub fn batch_line(line: &str) -> Option<BatchLine> {
 /// [`ProviderConversation::read`](crate::ProviderConversation::read) accepts. `None` if one of them
 /// is another line.
 pub fn join_batch_lines(request: &str, result: &str) -> Option<String> {
+    let unpacked_result = unpacked(result);
     let request = json::split_object(request.trim()).ok()?;
-    let result = Node::root(result).object().ok()?;
+    let result = Node::root(unpacked_result.as_deref().unwrap_or(result)).object().ok()?;
     let (_, answer) = BatchResult::find(&result)?.answer.ok()?;
     let mut out = Object::new();
     for (key, raw) in &request {

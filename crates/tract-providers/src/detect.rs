@@ -3,6 +3,7 @@
 use tract_schema::Dialect;
 
 use crate::batch::BatchResult;
+use crate::import::unpacked;
 use crate::profile_of;
 use crate::raw::{Fields, Node};
 
@@ -15,7 +16,8 @@ use crate::raw::{Fields, Node};
 /// assert_eq!(detect(text), Some(Dialect::Anthropic));
 /// ```
 pub fn detect(text: &str) -> Option<Dialect> {
-    let root = Node::root(text);
+    let unpacked = unpacked(text);
+    let root = Node::root(unpacked.as_deref().unwrap_or(text));
     if root.is_array() {
         return of_messages(&root);
     }

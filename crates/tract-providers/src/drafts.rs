@@ -10,6 +10,9 @@ use crate::format::{KEPT, MessageFormat};
 use crate::neutral::OutgoingMessage;
 use crate::raw::{self, Node};
 
+/// The description of a member that is not stored.
+const LEFT_OUT: &str = "left out: it may contain keys";
+
 /// Something in a recording that a strict reader would reject. Nothing is repaired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
@@ -23,6 +26,17 @@ impl Anomaly {
     /// Returns whether it is content that was not understood and is kept as its JSON.
     pub fn is_kept_json(&self) -> bool {
         self.what.ends_with(KEPT)
+    }
+
+    /// Makes the anomaly of a member of an HTTP message that is not stored.
+    pub(crate) fn left_out(at: impl Into<String>) -> Self {
+        Self { at: at.into(), what: LEFT_OUT.to_owned() }
+    }
+
+    /// Returns whether it is a member that is left out of every HTTP message, such as its headers,
+    /// because it may contain keys. One report per file is enough.
+    pub fn is_left_out(&self) -> bool {
+        self.what == LEFT_OUT
     }
 }
 

@@ -137,7 +137,7 @@ fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
     if media_type.as_deref().is_some_and(|kind| !is_image_type(kind)) {
         return Some(Fault::Invalid(NOT_AN_IMAGE));
     }
-    let is_rejected = |kind: &str| !is_own && !is_accepted(kind, dialect);
+    let is_rejected = |kind: &str| is_svg(kind) || (!is_own && !is_accepted(kind, dialect));
     let invalid = match source {
         ImageSource::Base64(data) => match why_not_base64(data) {
             Some(why) => Some(why),
@@ -172,15 +172,26 @@ fn data_type(url: &str) -> Option<&str> {
     is_image_type(kind).then_some(kind)
 }
 
-/// Returns whether a provider accepts a type of images, by its documentation. Ollama does not send
-/// types.
+/// Returns whether a type is SVG. No provider or server decodes drawings.
+fn is_svg(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim_end();
+    kind.eq_ignore_ascii_case("image/svg+xml") || kind.eq_ignore_ascii_case("image/svg")
+}
+
+/// The beginnings of `<svg` and `<?xml ` in base64.
+const SVG_DATA: [&str; 2] = ["PHN2Z", "PD94bWwg"];
+
+/// Returns whether a provider accepts a type of images, by its documentation. Ollama's API does not
+/// have types; these are the ones that its decoders read.
 fn is_accepted(kind: &str, dialect: Dialect) -> bool {
     let accepted: &[&str] = match dialect {
         Dialect::OpenAi | Dialect::Responses | Dialect::Anthropic => {
             &["image/png", "image/jpeg", "image/gif", "image/webp"]
         }
         Dialect::Gemini => &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"],
-        Dialect::Ollama => return true,
+        Dialect::Ollama => {
+            &["image/png", "image/jpeg", "image/gif", "image/webp", "image/bmp", "image/x-ms-bmp"]
+        }
     };
     // The unregistered name of JPEG is corrected where a provider compares names.
     kind.eq_ignore_ascii_case("image/jpg")
@@ -203,14 +214,19 @@ pub(crate) fn type_of(data: &str) -> Option<&'static str> {
 /// Returns why a provider rejects the type of an image. Anthropic compares it with the data, and
 /// Gemini requires a type.
 fn type_fault(kind: Option<&str>, data: &str, dialect: Dialect, is_own: bool) -> Option<Fault> {
+    if SVG_DATA.iter().any(|begin| data.starts_with(begin)) {
+        return Some(Fault::NotAccepted);
+    }
     let of_data = type_of(data).filter(|found| is_accepted(found, dialect));
-    let is_listed = is_own || kind.is_none_or(|kind| is_accepted(kind, dialect));
+    let is_listed = kind
+        .is_none_or(|kind| is_accepted(kind, dialect) || (is_own && !is_svg(kind)));
     let is_right = match dialect {
         Dialect::Anthropic => {
             kind == of_data.or(kind) && TYPES.iter().any(|(k, _)| kind == Some(k))
         }
         Dialect::Gemini => kind.is_some() && is_listed,
-        Dialect::OpenAi | Dialect::Responses | Dialect::Ollama => is_listed,
+        Dialect::OpenAi | Dialect::Responses => is_listed,
+        Dialect::Ollama => is_listed || of_data.is_some(),
     };
     (!is_right).then(|| match (of_data, kind) {
         (Some(found), _) => Fault::Type(found),
@@ -260,7 +276,7 @@ mod tests {
         };
         let base64 = |text: &str| ImageSource::Base64(text.to_owned());
         let url = |text: &str| ImageSource::Url(text.to_owned());
-        for kind in [None, Some("image/png"), Some("IMAGE/svg+xml")] {
+        for kind in [None, Some("image/png"), Some("IMAGE/Gif")] {
             assert!(!of(kind, base64("iVBORw0KGgo=")), "{kind:?}");
             assert!(!of(kind, url("https://x/a.png")) && !of(kind, base64("_-8")), "{kind:?}");
             for data in ["", "=", "Script completed\niVBORw0KGgo=", "a", "ab===", "a=b="] {
@@ -302,7 +318,6 @@ mod tests {
             (Some("image/webp"), other, None),
             (None, png, Some("image/png")),
             (Some("image/gif"), png, Some("image/png")),
-            (Some("image/svg+xml"), png, Some("image/png")),
             (Some("image/jpg"), other, Some("image/jpeg")),
             (Some("image/bmp"), other, Some("invalid")),
             (None, other, Some("invalid")),
@@ -310,6 +325,12 @@ mod tests {
             assert_eq!(fault_of(kind, data, Dialect::Anthropic), expected, "{kind:?} {data}");
             assert_eq!(fault_of(kind, data, Dialect::OpenAi), None, "{kind:?} {data}");
         }
+        let svg = Some("image/svg+xml");
+        for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Gemini] {
+            assert_eq!(fault_of(svg, png, dialect), Some("image/png"), "{dialect}");
+        }
+        // It is sent without a type.
+        assert_eq!(fault_of(svg, png, Dialect::Ollama), None);
         assert_eq!(fault_of(None, "/9j/4AAQ", Dialect::Gemini), Some("image/jpeg"));
         assert_eq!(fault_of(Some("image/heic"), other, Dialect::Gemini), None);
     }
@@ -346,11 +367,29 @@ mod tests {
         assert_eq!(sent(Dialect::Responses), "png jpeg jpg gif webp");
         assert_eq!(sent(Dialect::Anthropic), "png jpeg jpg gif webp");
         assert_eq!(sent(Dialect::Gemini), "png jpeg jpg webp heic heif");
+        assert_eq!(sent(Dialect::Ollama), "png jpeg jpg gif webp bmp");
+        for dialect in Dialect::ALL {
+            // No server decodes SVG, so it is never sent, even if the request was recorded.
+            for is_own in [false, true] {
+                for kind in ["image/svg+xml", "IMAGE/SVG+XML"] {
+                    assert_eq!(of(kind, base64(), dialect, is_own), "not accepted", "{dialect}");
+                    assert_eq!(of(kind, address(), dialect, is_own), "not accepted", "{dialect}");
+                }
+                for data in ["PHN2ZyB4bWxucz0i", "PD94bWwgdmVyc2lvbj0i"] {
+                    let data = ImageSource::Base64(data.to_owned());
+                    let mistyped = of("image/png", data.clone(), dialect, is_own);
+                    assert_eq!(mistyped, "not accepted", "{dialect}");
+                    let part = Part::Image { media_type: None, source: data };
+                    let why = fault(&part, dialect, is_own);
+                    assert!(matches!(why, Some(Fault::NotAccepted)), "{dialect}");
+                }
+            }
+        }
         for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Gemini] {
-            let why = of("image/svg+xml", base64(), dialect, false);
+            let why = of("image/tiff", base64(), dialect, false);
             assert_eq!(why, "not accepted", "{dialect}");
-            // Recorded from the provider itself, it was accepted.
-            assert_eq!(of("image/svg+xml", base64(), dialect, true), "sent", "{dialect}");
+            // A server that is compatible with the provider may have accepted what was recorded.
+            assert_eq!(of("image/tiff", base64(), dialect, true), "sent", "{dialect}");
             let png = ImageSource::Base64("iVBORw0KGgo=".to_owned());
             assert_eq!(of("image/svg+xml", png, dialect, false), "image/png", "{dialect}");
         }

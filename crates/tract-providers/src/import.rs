@@ -4,6 +4,7 @@ mod answer;
 mod foreign;
 mod har;
 mod list;
+mod packed;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use tract_schema::Dialect;
 use self::answer::RecordedAnswer;
 pub use self::har::{HarExchanges, har_exchanges};
 pub use self::list::listed_conversations;
+pub use self::packed::unpacked;
 use crate::batch::{self, ANSWERS, BatchResult, REQUESTS, body_of};
 use crate::detect::detect;
 use crate::drafts::{Anomaly, Watch};
@@ -56,7 +58,8 @@ impl ProviderConversation {
     /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
     /// `response` or `output`, is the last message, with its model, usage and cost. A line of a
     /// batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
-    /// The other members of a line are in [`meta`](Self::meta).
+    /// The other members of a line are in [`meta`](Self::meta). A body that is a JSON text is read as
+    /// the object that it contains.
     ///
     /// # Errors
     /// [`ImportError`] with the path; [`ImportError::Unknown`] if the dialect is neither given nor
@@ -71,8 +74,8 @@ impl ProviderConversation {
     /// # Ok::<(), tract_providers::ImportError>(())
     /// ```
     pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
-        let reader = ConversationReader::new(text, dialect)?;
-        let mut reader = reader;
+        let unpacked = unpacked(text);
+        let mut reader = ConversationReader::new(unpacked.as_deref().unwrap_or(text), dialect)?;
         let mut drafts = Vec::new();
         while let Some(draft) = reader.next_draft()? {
             drafts.push(draft);
@@ -109,7 +112,8 @@ pub struct ConversationReader<'a> {
 }
 
 impl<'a> ConversationReader<'a> {
-    /// Starts to read a text that [`ProviderConversation::read`] accepts.
+    /// Starts to read a text that [`ProviderConversation::read`] accepts. A text with packed bodies
+    /// has to be [`unpacked`] before.
     ///
     /// # Errors
     /// As [`ProviderConversation::read`], except for errors in messages.
@@ -152,7 +156,9 @@ impl<'a> ConversationReader<'a> {
             apart.extend(answer.iter().flat_map(|_| ANSWERS));
             // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));
-            let (meta, headers) = meta_of(&fields, &apart, envelope.as_ref());
+            let response = answer.is_some().then(|| answer::envelope(&fields)).flatten();
+            let envelopes = [("request", envelope), ("response", response)];
+            let (meta, left_out) = meta_of(&fields, &apart, &envelopes);
             let meta = object(&meta, "")?;
             let unread = answer.is_none() && fields.some("response").is_some();
             let mut reader = Self::of(id, dialect, meta, &request, &[], answer)?;
@@ -160,7 +166,7 @@ impl<'a> ConversationReader<'a> {
                 let what = "the response is left out: it is not an answer of a model".to_owned();
                 reader.anomalies.push(Anomaly { at: "response".to_owned(), what });
             }
-            reader.anomalies.extend(headers);
+            reader.anomalies.extend(left_out);
             return Ok(reader);
         }
         // Lines written by tract have members that are not part of the request.
@@ -194,7 +200,10 @@ impl<'a> ConversationReader<'a> {
                 }
             }
         }
-        let unread = if answer.is_none() { answer::unread(&fields) } else { Vec::new() };
+        let mut unread = if answer.is_none() { answer::unread(&fields) } else { Vec::new() };
+        if let Some(envelope) = answer.is_some().then(|| answer::envelope(&fields)).flatten() {
+            meta.nest("response", envelope_meta(&envelope, &mut unread));
+        }
         let meta = object(&meta.end(), "")?;
         let mut reader = Self::of(id, dialect, meta, &root, &others, answer)?;
         reader.anomalies.extend(unread);
@@ -285,25 +294,33 @@ fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
 }
 
 /// Returns the members of a line that are not part of the conversation: its own, except those that
-/// are listed, and those of the HTTP message that contains the request. Its headers are left out,
-/// because they contain keys, and reported.
+/// are listed, and those of the HTTP messages that contain the request and the answer. The headers of
+/// these are left out, because they contain keys, and reported.
 fn meta_of(
     fields: &Fields<'_>,
     apart: &[&str],
-    envelope: Option<&Node<'_>>,
-) -> (String, Option<Anomaly>) {
-    const LEFT_OUT: [&str; 3] = ["body", "headers", "cookies"];
+    envelopes: &[(&str, Option<Node<'_>>)],
+) -> (String, Vec<Anomaly>) {
     let mut out = raw::Object::new();
     for (key, raw) in fields.members.iter().filter(|(key, _)| !apart.contains(&key.as_str())) {
         out.raw(key, raw);
     }
-    let Some(inner) = envelope.and_then(|envelope| envelope.object().ok()) else {
-        return (out.end(), None);
-    };
-    out.nest("request", inner.without(&LEFT_OUT));
-    let headers = inner.some("headers").or_else(|| inner.some("cookies"));
-    let what = "left out: it may contain keys".to_owned();
-    (out.end(), headers.map(|node| Anomaly { at: node.path, what }))
+    let mut left_out = Vec::new();
+    for (key, envelope) in envelopes {
+        if let Some(envelope) = envelope {
+            out.nest(key, envelope_meta(envelope, &mut left_out));
+        }
+    }
+    (out.end(), left_out)
+}
+
+/// Returns the members of an HTTP message, without its body and those that may contain keys.
+fn envelope_meta(envelope: &Node<'_>, left_out: &mut Vec<Anomaly>) -> String {
+    const LEFT_OUT: [&str; 2] = ["headers", "cookies"];
+    let Ok(inner) = envelope.object() else { return "{}".to_owned() };
+    let headers = LEFT_OUT.iter().filter_map(|key| inner.some(key));
+    left_out.extend(headers.map(|node| Anomaly::left_out(node.path)));
+    inner.without(&["body", LEFT_OUT[0], LEFT_OUT[1]])
 }
 
 fn keys(fields: &Fields<'_>) -> String {

@@ -54,7 +54,7 @@ pub use crate::error::{ImportError, ReplyError};
 pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form, compile_recorded};
 pub use crate::import::{
     ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
-    listed_conversations, read_request,
+    listed_conversations, read_request, unpacked,
 };
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};

@@ -114,8 +114,8 @@ pub(crate) struct Profile {
     #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "the client alone sends"))]
     pub(crate) wire: fn(Params, streaming: bool, counts: bool) -> (String, Params),
     /// Reads a complete answer. If a place is given, calls without ids get the ids of a message at
-    /// that index.
-    pub(crate) reply: fn(&Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError>,
+    /// that index. Anomalies of the message are noted.
+    pub(crate) reply: fn(&Fields<'_>, Option<usize>, &mut Watch) -> Result<Reply, ReplyError>,
     /// Makes an assembler for a streamed answer.
     pub(crate) stream: fn() -> Box<dyn Accumulate>,
     /// Whether servers of other vendors implement the API, and accept other members.

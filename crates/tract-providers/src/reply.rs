@@ -4,6 +4,7 @@ use tract_core::{Body, Content, Part, Reply};
 use tract_schema::{Aliases, Dialect};
 
 use crate::answers::message_of;
+use crate::drafts::Watch;
 use crate::error::ReplyError;
 use crate::form::Form;
 use crate::params::Params;
@@ -45,12 +46,23 @@ pub(crate) fn read(
     aliases: Option<&Aliases>,
     place: Option<usize>,
 ) -> Result<Reply, ReplyError> {
+    read_watched(dialect, text, aliases, place, &mut Watch::default())
+}
+
+/// Reads a complete answer, and collects the anomalies of its message.
+pub(crate) fn read_watched(
+    dialect: Dialect,
+    text: &str,
+    aliases: Option<&Aliases>,
+    place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     let fields = Node::root(text).object()?;
     if let Some(error) = fields.some("error") {
         return Err(ReplyError::Provider { message: message_of(&error) });
     }
     let profile = profile_of(dialect);
-    let mut reply = (profile.reply)(&fields, place)?;
+    let mut reply = (profile.reply)(&fields, place, watch)?;
     reply.form = Some(profile.format.form.to_owned());
     if let (Some(aliases), Content::Assistant(Body { parts, .. })) = (aliases, &mut reply.content) {
         for part in parts {

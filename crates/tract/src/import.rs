@@ -22,7 +22,7 @@ pub use tract_import::{
 };
 pub use tract_providers::{
     Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, batch_line, detect,
-    har_exchanges, join_batch_lines, listed_conversations,
+    har_exchanges, join_batch_lines, listed_conversations, unpacked,
 };
 
 /// A conversation that was read but not stored yet.

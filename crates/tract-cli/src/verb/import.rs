@@ -19,7 +19,7 @@ use serde::Serialize;
 use tract::Tract;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
+    self, Anomaly, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
     Source, har_exchanges as har,
 };
 
@@ -250,6 +250,7 @@ async fn conversations(
         format,
         list: import.anomalies,
         batches,
+        left_out: HashSet::new(),
         waiting: Vec::new(),
         total: ImportTotals::default(),
     };
@@ -382,6 +383,8 @@ struct ImportRun<'a, 'b> {
     format: Option<Dialect>,
     list: bool,
     batches: BatchAnswers,
+    /// The members that were reported for the current file as left out of HTTP messages.
+    left_out: HashSet<String>,
     /// Line and anomalies of each conversation, in the order of the importer's answers.
     waiting: Vec<(usize, Vec<String>)>,
     total: ImportTotals,
@@ -391,6 +394,7 @@ impl ImportRun<'_, '_> {
     /// Imports a file, and returns whether it contains anything that may be a conversation.
     async fn file(&mut self, path: &Path, mut documents: Documents) -> Outcome<bool> {
         let mut has_any = false;
+        self.left_out.clear();
         let stem = if input::is_stdin(path) {
             "stdin".to_owned()
         } else {
@@ -403,6 +407,7 @@ impl ImportRun<'_, '_> {
             };
             self.bar.inc_length(1);
             let Document { line, text, replaced } = document;
+            let text = import::unpacked(&text).unwrap_or(text);
             let fallback = format!("{stem}-{line}");
             if let Some(exchanges) = har(&text) {
                 has_any |= !exchanges.lines.is_empty();
@@ -466,7 +471,7 @@ impl ImportRun<'_, '_> {
             Err(error) => return self.refuse(line, None, Failure::from(error)),
         };
         let id = read.conversation.id.clone();
-        let anomalies = read.anomalies.iter().map(ToString::to_string);
+        let anomalies = self.reported(&read.anomalies);
         self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
         match self.importer.add(read.conversation).await {
             Ok(done) => self.report(&done),
@@ -502,12 +507,21 @@ impl ImportRun<'_, '_> {
         match self.importer.add_large(id.as_str(), &tools, Some(meta), next).await {
             Ok(done) => {
                 let anomalies = messages.finish();
-                let anomalies = anomalies.iter().map(ToString::to_string);
+                let anomalies = self.reported(&anomalies);
                 self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
                 self.report(&done)
             }
             Err(error) => self.refuse(line, Some(&id), error.into()),
         }
+    }
+
+    /// Writes the anomalies of a conversation. What is left out of all exchanges is reported once for
+    /// each file.
+    fn reported(&mut self, anomalies: &[Anomaly]) -> Vec<String> {
+        let is_new = |anomaly: &&Anomaly| {
+            !anomaly.is_left_out() || self.left_out.insert(anomaly.at.clone())
+        };
+        anomalies.iter().filter(is_new).map(ToString::to_string).collect()
     }
 
     /// Reports a refused line. A failure of the store is not a refusal, and ends the import.

@@ -5,14 +5,19 @@ use tract_core::{Reply, StopReason, Usage};
 use super::import::Messages;
 use super::lower;
 use crate::answers::{count, reply_of};
+use crate::drafts::Watch;
 use crate::error::ReplyError;
 use crate::raw::{Fields, Node};
 
-pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(
+    fields: &Fields<'_>,
+    _place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     // Only role and content go back as a message.
     let role = fields.require("role")?.string()?;
     let message = lower::message(&role, fields.require("content")?.raw);
-    let mut reply = reply_of(Messages, Node::root(&message), 0, fields)?;
+    let mut reply = reply_of(Messages, Node::root(&message), 0, fields, watch)?;
     reply.id = fields.text("id");
     reply.stop_reason = fields.text("stop_reason").map(|reason| match reason.as_str() {
         "end_turn" => StopReason::EndTurn,

@@ -4,10 +4,15 @@ use tract_core::{Body, Content, Reply, StopReason, Usage};
 
 use super::import::Contents;
 use crate::answers::{count, drafts_of, other_choices, place_of};
+use crate::drafts::Watch;
 use crate::error::{ImportError, ReplyError};
 use crate::raw::Fields;
 
-pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(
+    fields: &Fields<'_>,
+    place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     let candidates = fields.some("candidates").map(|list| list.array()).transpose()?;
     let candidates = candidates.unwrap_or_default();
     let others = other_choices(&candidates);
@@ -24,7 +29,7 @@ pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, 
                 // id.
                 let place = place.or_else(|| place_of(reply.id.as_ref()?));
                 let nodes = std::slice::from_ref(&content);
-                let mut drafts = drafts_of(Contents::default(), nodes, place.unwrap_or(0))?;
+                let mut drafts = drafts_of(Contents::default(), nodes, place.unwrap_or(0), watch)?;
                 let draft = drafts.pop_front().filter(|draft| {
                     drafts.is_empty() && matches!(draft.content, Content::Assistant(_))
                 });

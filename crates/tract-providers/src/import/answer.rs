@@ -5,7 +5,7 @@ use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
 use crate::batch::{ANSWERS, body_of};
-use crate::drafts::Anomaly;
+use crate::drafts::{Anomaly, Watch};
 use crate::profile_of;
 use crate::raw::{self, Fields, Node};
 use crate::reply;
@@ -25,6 +25,12 @@ pub(super) fn unread(fields: &Fields<'_>) -> Vec<Anomaly> {
     let what = |key: &str| format!("the {key} is left out: it is not an answer of a model");
     let present = ANSWERS.into_iter().filter(|key| fields.some(key).is_some());
     present.map(|key| Anomaly { at: key.to_owned(), what: what(key) }).collect()
+}
+
+/// Returns the HTTP message that contains the answer, if the answer is its body.
+pub(super) fn envelope<'a>(fields: &Fields<'a>) -> Option<Node<'a>> {
+    let message = ANSWERS.iter().find_map(|key| fields.some(key))?;
+    (message.is_object() && body_of(&message).path != message.path).then_some(message)
 }
 
 /// The answer of a line, with its metadata.
@@ -67,7 +73,8 @@ impl<'a> RecordedAnswer<'a> {
             }
         };
         let answer = text.as_deref().unwrap_or(node.raw);
-        let reply = match reply::read(dialect, answer, None, None) {
+        let mut watch = Watch::default();
+        let reply = match reply::read_watched(dialect, answer, None, None, &mut watch) {
             Ok(reply) => reply,
             Err(error) => {
                 odd(format!("the answer is not read: {error}"));
@@ -78,6 +85,10 @@ impl<'a> RecordedAnswer<'a> {
         if draft.is_none() {
             odd("the answer has no canonical form".to_owned());
         }
+        anomalies.extend(watch.anomalies.into_iter().map(|anomaly| Anomaly {
+            at: format!("{}.{}", node.path, anomaly.at),
+            ..anomaly
+        }));
         anomalies.extend(misfits(&Node::at(answer, node.path)));
         draft
     }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::answer::RecordedAnswer;
 use crate::detect::{detect, of_path};
+use crate::drafts::Anomaly;
 use crate::raw::{self, Node, Object};
 
 #[derive(Deserialize)]
@@ -31,11 +32,30 @@ struct Entry {
 struct Request {
     url: String,
     post_data: Option<Content>,
+    #[serde(default)]
+    headers: Option<IgnoredList>,
+    #[serde(default)]
+    cookies: Option<IgnoredList>,
 }
 
 #[derive(Deserialize)]
 struct Response {
     content: Option<Content>,
+    #[serde(default)]
+    headers: Option<IgnoredList>,
+    #[serde(default)]
+    cookies: Option<IgnoredList>,
+}
+
+/// A member that is not stored, whatever it contains.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct IgnoredList(serde_json::Value);
+
+impl IgnoredList {
+    fn is_empty(&self) -> bool {
+        self.0.is_null() || self.0.as_array().is_some_and(Vec::is_empty)
+    }
 }
 
 #[derive(Deserialize)]
@@ -52,6 +72,8 @@ pub struct HarExchanges {
     pub lines: Vec<String>,
     /// Entries that are not requests to a model.
     pub others: usize,
+    /// The members of exchanges that are left out, each once.
+    pub left_out: Vec<Anomaly>,
 }
 
 /// Reads the exchanges of a HAR file; `None` if the text is not a HAR file.
@@ -61,12 +83,35 @@ pub fn har_exchanges(text: &str) -> Option<HarExchanges> {
     let file: File = has_log.then(|| serde_json::from_str(text).ok())??;
     let mut exchanges = HarExchanges::default();
     for entry in file.log.entries {
+        let left_out = left_out(&entry);
         match line(entry) {
-            Some(line) => exchanges.lines.push(line),
+            Some(line) => {
+                exchanges.lines.push(line);
+                for at in left_out {
+                    let anomaly = Anomaly::left_out(at);
+                    if !exchanges.left_out.contains(&anomaly) {
+                        exchanges.left_out.push(anomaly);
+                    }
+                }
+            }
             None => exchanges.others += 1,
         }
     }
     Some(exchanges)
+}
+
+/// Returns the paths of the members of an entry that may contain keys.
+fn left_out(entry: &Entry) -> Vec<&'static str> {
+    let request = &entry.request;
+    let response = entry.response.as_ref();
+    let members = [
+        ("log.entries[].request.headers", request.headers.as_ref()),
+        ("log.entries[].request.cookies", request.cookies.as_ref()),
+        ("log.entries[].response.headers", response.and_then(|it| it.headers.as_ref())),
+        ("log.entries[].response.cookies", response.and_then(|it| it.cookies.as_ref())),
+    ];
+    let present = members.iter().filter(|(_, list)| list.is_some_and(|list| !list.is_empty()));
+    present.map(|(at, _)| *at).collect()
 }
 
 fn line(entry: Entry) -> Option<String> {

@@ -4,14 +4,19 @@ use tract_core::{Reply, StopReason, Usage};
 
 use super::import::Messages;
 use crate::answers::{count, place_of, reply_of};
+use crate::drafts::Watch;
 use crate::error::ReplyError;
 use crate::raw::Fields;
 
-pub(crate) fn reply(fields: &Fields<'_>, place: Option<usize>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(
+    fields: &Fields<'_>,
+    place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     let message = fields.require("message")?;
     // Calls without ids get ids derived from the message's place, or from the answer's time.
     let place = place.or_else(|| place_of(&fields.text("created_at")?));
-    let mut reply = reply_of(Messages::default(), message, place.unwrap_or(0), fields)?;
+    let mut reply = reply_of(Messages::default(), message, place.unwrap_or(0), fields, watch)?;
     reply.stop_reason = match fields.text("done_reason").as_deref() {
         _ if reply.calls().next().is_some() => Some(StopReason::ToolUse),
         Some("stop") => Some(StopReason::EndTurn),

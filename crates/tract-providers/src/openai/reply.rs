@@ -4,17 +4,22 @@ use tract_core::{Reply, StopReason};
 
 use super::import::Messages;
 use crate::answers::{other_choices, reply_of, usage};
+use crate::drafts::Watch;
 use crate::error::ReplyError;
 use crate::raw::Fields;
 
-pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(
+    fields: &Fields<'_>,
+    _place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     let choices = fields.require("choices")?;
     let all = choices.array()?;
     let choice = match all.first() {
         Some(choice) => choice.object()?,
         None => return Err(choices.expected("an array with a choice").into()),
     };
-    let mut reply = reply_of(Messages, choice.require("message")?, 0, fields)?;
+    let mut reply = reply_of(Messages, choice.require("message")?, 0, fields, watch)?;
     reply.id = fields.text("id");
     reply.other_choices = other_choices(&all);
     reply.stop_reason = choice.text("finish_reason").map(|reason| match reason.as_str() {

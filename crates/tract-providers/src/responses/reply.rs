@@ -4,13 +4,18 @@ use tract_core::{Body, Content, Reply, StopReason};
 
 use super::import::ModelItems;
 use crate::answers::{drafts_of, usage};
+use crate::drafts::Watch;
 use crate::error::ReplyError;
 use crate::raw::Fields;
 
-pub(crate) fn reply(fields: &Fields<'_>, _place: Option<usize>) -> Result<Reply, ReplyError> {
+pub(crate) fn reply(
+    fields: &Fields<'_>,
+    _place: Option<usize>,
+    watch: &mut Watch,
+) -> Result<Reply, ReplyError> {
     let output = fields.require("output")?;
     let mut reply = Reply::new(Content::Assistant(Body::default()));
-    let mut drafts = drafts_of(ModelItems::default(), &output.array()?, 0)?;
+    let mut drafts = drafts_of(ModelItems::default(), &output.array()?, 0, watch)?;
     if let Some(draft) = drafts.pop_front() {
         if !drafts.is_empty() || !matches!(draft.content, Content::Assistant(_)) {
             return Err(output.expected("an array of the model's items").into());

@@ -27,9 +27,12 @@ impl ImportRun<'_, '_> {
     /// Imports the exchanges of a HAR file, each as a conversation.
     pub(super) async fn exchanges(&mut self, stem: &str, exchanges: HarExchanges) -> Outcome<()> {
         let lines = exchanges.lines.len();
+        // The first exchange gets the report of what is left out of all.
+        let mut left_out = self.reported(&exchanges.left_out);
         for (number, text) in exchanges.lines.into_iter().enumerate() {
             let line = number + 1;
-            let Document { text, replaced, .. } = Document::new(line, text.into_bytes());
+            let Document { text, mut replaced, .. } = Document::new(line, text.into_bytes());
+            replaced.append(&mut left_out);
             self.conversation(line, &text, &format!("{stem}-{line}"), replaced).await?;
         }
         if exchanges.others > 0 || lines == 0 {
