@@ -32,6 +32,16 @@ pub(crate) fn id_of(fields: &Fields<'_>) -> Option<String> {
     fields.text("key").filter(|_| is_of_gemini)
 }
 
+/// Returns the members of a line with a request of a batch: the one with its name, and the one with
+/// the request.
+pub fn batch_members(dialect: Dialect) -> [&'static str; 2] {
+    match profile_of(dialect).batch_member {
+        Some(member) => [ID, member],
+        None if dialect == Dialect::Gemini => ["key", "request"],
+        None => [ID, "body"],
+    }
+}
+
 /// Members that contain the outcome of a request: of OpenAI and Gemini, and of Anthropic.
 const OUTCOMES: [&str; 3] = ["response", "result", "error"];
 

@@ -270,9 +270,7 @@ fn compile_with(
     // Tools before the conversation: providers cache tools, then instructions, then messages, and
     // the blocks are hashed in that order.
     let (tools, sent) = match &aliases {
-        Some(aliases) => {
-            tools(&mut sheet, dialect, aliases, options.strict_tools, recorded_tools)?
-        }
+        Some(aliases) => tools(&mut sheet, dialect, aliases, options.strict_tools, recorded_tools)?,
         None => (Vec::new(), RequestMap::default()),
     };
     let body = match form {
@@ -503,8 +501,8 @@ impl Params {
         let Body::Object(_) = &self.body else { return self };
         for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
             let adapter = profile_of(self.form.dialect()).adapter;
-            let is_listed = key == "tools"
-                && (self.get("tools").is_some() || adapter.is_tool_layout(raw));
+            let is_listed =
+                key == "tools" && (self.get("tools").is_some() || adapter.is_tool_layout(raw));
             if !is_listed {
                 self.set(&key, raw.to_owned());
             }

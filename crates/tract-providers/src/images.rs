@@ -218,8 +218,7 @@ fn type_fault(kind: Option<&str>, data: &str, dialect: Dialect, is_own: bool) ->
         return Some(Fault::NotAccepted);
     }
     let of_data = type_of(data).filter(|found| is_accepted(found, dialect));
-    let is_listed = kind
-        .is_none_or(|kind| is_accepted(kind, dialect) || (is_own && !is_svg(kind)));
+    let is_listed = kind.is_none_or(|kind| is_accepted(kind, dialect) || (is_own && !is_svg(kind)));
     let is_right = match dialect {
         Dialect::Anthropic => {
             kind == of_data.or(kind) && TYPES.iter().any(|(k, _)| kind == Some(k))

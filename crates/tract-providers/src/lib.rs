@@ -47,7 +47,7 @@ mod responses;
 use crate::profile::Profile;
 
 pub use crate::api::Api;
-pub use crate::batch::{BatchLine, batch_line, join_batch_lines};
+pub use crate::batch::{BatchLine, batch_line, batch_members, join_batch_lines};
 pub use crate::detect::detect;
 pub use crate::drafts::Anomaly;
 pub use crate::error::{ImportError, ReplyError};

@@ -51,8 +51,11 @@ fn a_body_that_is_a_json_text_is_read_as_the_object_in_it() {
         let list = json!([line, 7]).to_string();
         assert_eq!(listed_conversations(&list).map(|list| list.len()), Some(2), "{line}");
     }
-    let request = json!({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": text}).to_string();
-    let result = json!({"custom_id": "q", "response": {"status_code": 200, "body": answer}}).to_string();
+    let request =
+        json!({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": text})
+            .to_string();
+    let result =
+        json!({"custom_id": "q", "response": {"status_code": 200, "body": answer}}).to_string();
     assert_eq!(batch_line(&request), Some(BatchLine::Request("q".to_owned())));
     assert_eq!(batch_line(&result), Some(BatchLine::Answer("q".to_owned())));
     let joined = join_batch_lines(&request, &result).expect("they belong together");

@@ -2,7 +2,7 @@
 //! formats of other tools.
 
 use serde::{Deserialize, Serialize};
-use tract_core::{JsonText, RefName, RefTarget};
+use tract_core::{JsonText, RefName, RefTarget, json};
 
 use crate::error::Result;
 pub use tract_engine::{
@@ -24,6 +24,8 @@ pub use tract_providers::{
     Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, batch_line, detect,
     har_exchanges, join_batch_lines, listed_conversations, unpacked,
 };
+
+use tract_providers::{Form, FormOptions, Pairing, batch_members, compile_recorded};
 
 /// A conversation that was read but not stored yet.
 #[derive(Clone, Debug)]
@@ -102,6 +104,79 @@ pub async fn recorded_parameters(
     };
     let dialect = meta.dialect.parse().ok().filter(|_| last == Some(commit));
     Ok(dialect.map(|dialect| RecordedParameters { dialect, parameters: meta.parameters }))
+}
+
+/// Returns the line of a request and its answer for the answer of a batch whose request was imported
+/// earlier: the request of the branch with its id, as it was recorded. `None` if there is no such
+/// branch, or the line is not such an answer. A conversation that is read from the line continues
+/// the branch.
+///
+/// # Errors
+/// If the store fails.
+pub async fn batch_line_with_request(
+    repo: &tract_engine::Repo,
+    answer: &str,
+) -> Result<Option<String>> {
+    #[derive(Deserialize)]
+    struct Document {
+        id: String,
+        head: tract_core::CommitId,
+        meta: Meta,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        dialect: String,
+        line: JsonText,
+        parameters: JsonText,
+        #[serde(default)]
+        answered: bool,
+    }
+    let Some(BatchLine::Answer(id)) = batch_line(answer) else { return Ok(None) };
+    for branch in [RefName::sanitize(&id), RefName::with_digits(&id)] {
+        let Ok(name) = RefName::new(format!("imports/{branch}")) else { continue };
+        let Some(RefTarget::Blob(blob)) = repo.ref_target(&name).await? else { continue };
+        let blob = repo.require_blob(blob).await?;
+        let Ok(document) = serde_json::from_slice::<Document>(blob.bytes()) else { continue };
+        let Document { id: recorded, head, meta } = document;
+        let Ok(dialect) = meta.dialect.parse::<Dialect>() else { continue };
+        let head = match meta.answered {
+            true => repo.commit(head).await?.and_then(|answer| answer.parent()),
+            false => Some(head),
+        };
+        let Some(head) = head.filter(|_| recorded == id) else { continue };
+        let compiled = repo.compile(Some(head)).await?;
+        // As recorded, without repairs, so that the messages get the same commits.
+        let options = FormOptions { pairing: Some(Pairing::Keep), ..FormOptions::default() };
+        let form = Form::Params(dialect);
+        let Ok(params) = compile_recorded(&compiled, form, &options, &meta.parameters) else {
+            continue;
+        };
+        let request = batch_request(&id, dialect, &meta.line, &params.to_json());
+        if let Some(line) = request.and_then(|request| join_batch_lines(&request, answer)) {
+            return Ok(Some(line));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes the line of a request in a batch with the other members that it had.
+fn batch_request(id: &str, dialect: Dialect, others: &JsonText, body: &str) -> Option<String> {
+    let [id_member, member] = batch_members(dialect);
+    let id = JsonText::of(&id).ok()?;
+    let others = json::split_object(others.as_str()).ok()?;
+    let others = others.iter().map(|(key, raw)| (key.as_str(), *raw));
+    let members = [(id_member, id.as_str())].into_iter().chain(others).chain([(member, body)]);
+    let mut line = String::from("{");
+    for (key, raw) in members {
+        if line.len() > 1 {
+            line.push(',');
+        }
+        json::write_string(&mut line, key, json::Escapes::Raw);
+        line.push(':');
+        line.push_str(raw);
+    }
+    line.push('}');
+    Some(line)
 }
 
 /// Reads one conversation: a provider's request, an object with `messages` and `tools`, a list of

@@ -95,8 +95,9 @@ pub(crate) async fn run(context: &mut Context<'_>, compile: Compile) -> Outcome<
         (Some(recorded), Form::Params(dialect)) if recorded.dialect == dialect => {
             tract::forms::compile_recorded(&compiled, compile.to, &options, &recorded.parameters)?
         }
-        (Some(recorded), form) => tract::forms::compile_form(&compiled, form, &options)?
-            .with_unsent(&recorded.parameters),
+        (Some(recorded), form) => {
+            tract::forms::compile_form(&compiled, form, &options)?.with_unsent(&recorded.parameters)
+        }
         (None, form) => tract::forms::compile_form(&compiled, form, &options)?,
     };
     for (key, value) in compile.set {

@@ -17,10 +17,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tract::Tract;
+use tract::engine::Repo;
 use tract::import::python::{self, PythonError};
 use tract::import::{
-    self, Anomaly, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer, LargeConversation,
-    Source, har_exchanges as har,
+    self, Anomaly, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer,
+    LargeConversation, Source, har_exchanges as har,
 };
 
 use self::batch::{BatchAnswers, BatchStep};
@@ -245,6 +246,7 @@ async fn conversations(
     let bar = render::progress("importing", "conversations");
     let mut work = ImportRun {
         context,
+        repo: tract.repo().clone(),
         importer,
         bar,
         format,
@@ -378,6 +380,7 @@ fn tell(out: &mut Output, line: usize, report: &Line<'_>, list: bool) -> Outcome
 
 struct ImportRun<'a, 'b> {
     context: &'a mut Context<'b>,
+    repo: Repo,
     importer: Importer,
     bar: ProgressBar,
     format: Option<Dialect>,
@@ -408,6 +411,7 @@ impl ImportRun<'_, '_> {
             self.bar.inc_length(1);
             let Document { line, text, replaced } = document;
             let text = import::unpacked(&text).unwrap_or(text);
+            let text = self.with_request(text).await?;
             let fallback = format!("{stem}-{line}");
             if let Some(exchanges) = har(&text) {
                 has_any |= !exchanges.lines.is_empty();
@@ -436,6 +440,17 @@ impl ImportRun<'_, '_> {
             }
         }
         Ok(has_any)
+    }
+
+    /// Joins an answer of a batch with its request, if that was imported earlier.
+    async fn with_request(&self, text: String) -> Outcome<String> {
+        if !self.batches.may_continue(&text) {
+            return Ok(text);
+        }
+        let joined = import::batch_line_with_request(&self.repo, &text).await?;
+        // If they cannot be read together, the answer is imported alone.
+        let joined = joined.filter(|joined| import::read(joined, self.format, "").is_ok());
+        Ok(joined.unwrap_or(text))
     }
 
     /// Imports the records of a damaged line, each as a conversation. The first one gets the
@@ -518,9 +533,8 @@ impl ImportRun<'_, '_> {
     /// Writes the anomalies of a conversation. What is left out of all exchanges is reported once for
     /// each file.
     fn reported(&mut self, anomalies: &[Anomaly]) -> Vec<String> {
-        let is_new = |anomaly: &&Anomaly| {
-            !anomaly.is_left_out() || self.left_out.insert(anomaly.at.clone())
-        };
+        let is_new =
+            |anomaly: &&Anomaly| !anomaly.is_left_out() || self.left_out.insert(anomaly.at.clone());
         anomalies.iter().filter(is_new).map(ToString::to_string).collect()
     }
 

@@ -122,7 +122,8 @@ fn a_recorded_request_goes_back_to_its_provider_member_for_member() {
         let names = request.as_object().expect("an object").keys();
         let conversation = ["model", "contents", "tools"];
         let are_all_carried = names.into_iter().all(|name| conversation.contains(&name.as_str()));
-        let is_reported = notes.contains("is not set: the request was recorded for another provider");
+        let is_reported =
+            notes.contains("is not set: the request was recorded for another provider");
         // A model of one provider is not one of the other's.
         assert!(is_reported || are_all_carried, "{notes}");
     }
@@ -222,6 +223,123 @@ fn a_batch_is_read_with_its_requests() {
     assert_eq!(compiled(&place, "three", "anthropic-params").0, params);
 }
 
+/// The lines of a batch of a provider: its requests, and its answers in another order.
+fn batch(provider: &str, ids: &[&str]) -> (String, String) {
+    let lines = |line: &dyn Fn(&str) -> Value, ids: &mut dyn Iterator<Item = &&str>| {
+        ids.map(|id| format!("{}\n", line(id))).collect::<String>()
+    };
+    let tool = json!({"name": "tide", "parameters": {"type": "object", "properties": {}}});
+    let request = |id: &str| match provider {
+        "openai" => {
+            let content = json!([{"type": "text", "text": id, "odd": 1}]);
+            json!({"custom_id": id, "method": "POST", "url": "/v1/chat/completions", "body": {
+                "seed": 7, "model": "gpt-4o-mini", "tools": [{"type": "function", "function": tool}],
+                "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": content}],
+            }})
+        }
+        "anthropic" => json!({"custom_id": id, "params": {
+            "model": "claude-haiku-4-5", "system": [{"type": "text", "text": "Be brief."}], "max_tokens": 9,
+            "messages": [{"role": "user", "content": id}],
+        }}),
+        _ => json!({"key": id, "request": {
+            "contents": [{"role": "user", "parts": [{"text": id}]}],
+            "tools": [{"functionDeclarations": [tool]}], "generationConfig": {"temperature": 0.5},
+        }}),
+    };
+    let answer = |id: &str| {
+        let text = format!("It is {id}.");
+        match provider {
+            "openai" => {
+                json!({"id": "b1", "custom_id": id, "error": null, "response": {"status_code": 200, "body": {
+                    "id": "c1", "model": "gpt-4o-mini-2", "choices": [{"index": 0, "finish_reason": "stop",
+                        "message": {"role": "assistant", "content": text}}],
+                    "usage": {"prompt_tokens": 12, "completion_tokens": 5},
+                }}})
+            }
+            "anthropic" => json!({"custom_id": id, "result": {"type": "succeeded", "message": {
+                "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5",
+                "content": [{"type": "text", "text": text}], "stop_reason": "end_turn",
+            }}}),
+            _ => json!({"key": id, "response": {"candidates": [
+                {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"},
+            ]}}),
+        }
+    };
+    (lines(&request, &mut ids.iter()), lines(&answer, &mut ids.iter().rev()))
+}
+
+#[test]
+fn the_answers_of_a_batch_continue_its_requests() {
+    for provider in ["openai", "anthropic", "gemini"] {
+        let (requests, answers) = batch(provider, &["one", "two: a/b"]);
+        let place = Workspace::new();
+        place.write("batch/in.jsonl", requests);
+        let statuses = |files: &[&str]| {
+            let lines = place.json(&[&["import", "--json"], files].concat());
+            let of = |line: &Value| line["status"].as_str().unwrap_or("none").to_owned();
+            lines.iter().map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(statuses(&["batch/in.jsonl"]), ["created", "created"], "{provider}");
+        place.write("batch/out.jsonl", answers);
+        assert_eq!(statuses(&["batch/out.jsonl"]), ["forwarded", "forwarded"], "{provider}");
+        let log = place.ok(&["log", "one"]);
+        assert!(log.contains("It is one."), "{log}");
+        let commits = place.ok(&["log", "--all"]);
+        // Neither the answers nor both files together write anything more.
+        for files in [&["batch/out.jsonl"][..], &["batch/in.jsonl", "batch/out.jsonl"], &["batch"]]
+        {
+            assert_eq!(statuses(files), ["unchanged", "unchanged"], "{provider} {files:?}");
+        }
+        assert_eq!(place.ok(&["log", "--all"]), commits, "{provider}");
+
+        // A folder is read as its files are, and they are joined.
+        let whole = Workspace::new();
+        for file in ["in.jsonl", "out.jsonl"] {
+            let text = std::fs::read(place.path(&format!("batch/{file}"))).expect("it is read");
+            whole.write(&format!("batch/{file}"), text);
+        }
+        let lines = whole.json(&["import", "--json", "batch"]);
+        let counts: Vec<&Value> = lines.iter().map(|line| &line["anomalies"]).collect();
+        assert!(lines.len() == 2 && counts.iter().all(|all| **all == json!([])), "{lines:?}");
+        let heads = |place: &Workspace| place.json(&["branch", "--json"]);
+        let ids = |place: &Workspace| {
+            let heads = heads(place);
+            heads.iter().map(|branch| branch["head"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&whole), ids(&place), "{provider}");
+    }
+}
+
+#[test]
+fn headers_that_are_left_out_are_reported_once_for_each_file() {
+    let place = Workspace::new();
+    let line = |id: &str| {
+        let body = json!({"model": "gpt-4o", "messages": [{"role": "user", "content": id}]});
+        let answer = json!({"choices": [{"message": {"role": "assistant", "content": "Yes."}}]});
+        let headers = json!({"authorization": "Bearer abc", "x-request-id": "r1"});
+        json!({"id": id, "request": {"headers": headers, "body": body.to_string()}, "response": {"headers": headers, "body": answer.to_string()}})
+            .to_string()
+    };
+    place.write("a.jsonl", format!("{}\n{}\n", line("a1"), line("a2")));
+    place.write("b.jsonl", line("b1"));
+    let entry = |id: &str| {
+        let line: Value = serde_json::from_str(&line(id)).expect("JSON");
+        json!({
+            "request": {"url": "https://api.openai.com/v1/chat/completions", "headers": [{"name": "a", "value": "abc"}],
+                "postData": {"text": line["request"]["body"]}},
+            "response": {"headers": [{"name": "a", "value": "abc"}], "content": {"text": line["response"]["body"]}},
+        })
+    };
+    let har = json!({"log": {"entries": [entry("h1"), entry("h2")]}});
+    place.write("c.har", har.to_string());
+    let lines = place.json(&["import", "--json", "a.jsonl", "b.jsonl", "c.har"]);
+    let reported: Vec<usize> = lines
+        .iter()
+        .map(|line| line["anomalies"].to_string().matches("left out: it may contain keys").count())
+        .collect();
+    assert_eq!(reported, [2, 0, 2, 2, 0], "{lines:?}");
+}
+
 #[test]
 fn reasoning_is_not_blank() {
     let place = Workspace::new();
@@ -313,6 +431,7 @@ fn a_picture_that_no_provider_accepts_is_a_text_for_each() {
         {"role": "user", "content": [
             {"type": "input_text", "text": "What is this?"}, picture("data:image;base64,iVBORw0KGgo="),
             picture("data:image/png;base64,iVBORw0KGgo="), picture("data:image/png;base64,Done\n iVBORw0KGgo="),
+            picture("data:image/svg+xml;base64,PHN2Zy8+"),
         ]},
     ]});
     let branch = import(&place, "one.json", &items);
@@ -321,9 +440,9 @@ fn a_picture_that_no_provider_accepts_is_a_text_for_each() {
     {
         let (body, output) = compiled(&place, &branch, form);
         let body = body.to_string();
-        assert_eq!(body.matches("[image left out").count(), 2, "{form}: {body}");
+        assert_eq!(body.matches("[image left out").count(), 3, "{form}: {body}");
         assert_eq!(body.matches("iVBORw0KGgo=").count(), 1, "{form}: {body}");
-        assert_eq!(output.stderr.matches("an image is replaced").count(), 2, "{form}: {output:?}");
+        assert_eq!(output.stderr.matches("an image is replaced").count(), 3, "{form}: {output:?}");
     }
 }
 

@@ -26,9 +26,7 @@ enum Element {
 }
 
 /// Returns the function declarations of an element; `None` if it is a tool of its own.
-pub(super) fn declarations<'a>(
-    element: &Node<'a>,
-) -> Result<Option<Vec<Node<'a>>>, ImportError> {
+pub(super) fn declarations<'a>(element: &Node<'a>) -> Result<Option<Vec<Node<'a>>>, ImportError> {
     let fields = element.object()?;
     let stated = fields.members.iter().filter(|(_, raw)| *raw != "null").count();
     match names::member(&fields, DECLARATIONS) {

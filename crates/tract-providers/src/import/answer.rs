@@ -85,10 +85,12 @@ impl<'a> RecordedAnswer<'a> {
         if draft.is_none() {
             odd("the answer has no canonical form".to_owned());
         }
-        anomalies.extend(watch.anomalies.into_iter().map(|anomaly| Anomaly {
-            at: format!("{}.{}", node.path, anomaly.at),
-            ..anomaly
-        }));
+        anomalies.extend(
+            watch
+                .anomalies
+                .into_iter()
+                .map(|anomaly| Anomaly { at: format!("{}.{}", node.path, anomaly.at), ..anomaly }),
+        );
         anomalies.extend(misfits(&Node::at(answer, node.path)));
         draft
     }

@@ -1,7 +1,7 @@
 //! Joins the requests of a batch with their answers, which are in another file of the same import.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tract::import::{self, BatchLine, Dialect, batch_line, join_batch_lines};
 
@@ -16,6 +16,27 @@ pub(super) struct BatchAnswers {
     answers: HashMap<String, Document>,
     /// The requests that have their answers.
     joined: HashSet<String>,
+    /// The ids that are there twice.
+    ambiguous: HashSet<String>,
+}
+
+/// Returns the JSON files of a folder, by name; none if no file in it is one of a batch.
+pub(super) fn folder_files(folder: &Path) -> Vec<PathBuf> {
+    let is_json = |path: &PathBuf| {
+        let end = path.extension().and_then(|end| end.to_str());
+        matches!(end, Some("json" | "jsonl")) && path.is_file()
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut files: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_json).collect();
+    files.sort_unstable();
+    let is_of_batch = |path: &PathBuf| {
+        let documents = input::open(path).and_then(Documents::new);
+        documents.is_ok_and(|documents| {
+            documents.first().is_some_and(|document| batch_line(&document.text).is_some())
+        })
+    };
+    if files.iter().any(is_of_batch) { files } else { Vec::new() }
 }
 
 /// How a line of a batch is imported.
@@ -64,8 +85,16 @@ impl BatchAnswers {
             let document = lines.pop().filter(|_| lines.is_empty())?;
             (requests.get(&id) == Some(&1)).then_some((id, document))
         };
+        let repeated = requests.iter().filter(|(_, count)| **count > 1).map(|(id, _)| id);
+        let answered_twice = answers.iter().filter(|(_, lines)| lines.len() > 1).map(|(id, _)| id);
+        let ambiguous = repeated.chain(answered_twice).cloned().collect();
         let answers = answers.into_iter().filter_map(single).collect();
-        Ok(Self { answers, joined: HashSet::new() })
+        Ok(Self { answers, joined: HashSet::new(), ambiguous })
+    }
+
+    /// Returns whether a line is an answer that may belong to a request of an earlier import.
+    pub(super) fn may_continue(&self, line: &str) -> bool {
+        matches!(batch_line(line), Some(BatchLine::Answer(id)) if !self.ambiguous.contains(&id))
     }
 
     /// Joins a request with its answer, and skips an answer that was joined.

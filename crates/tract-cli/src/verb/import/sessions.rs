@@ -1,6 +1,6 @@
 //! `tract import TOOL`, and recognition of agent tools' files by their content.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -13,6 +13,7 @@ use tract::import::{
 };
 use tract::store::hide_passwords;
 
+use super::batch;
 use super::cache::CacheFile;
 use super::{Format, Import};
 use crate::context::Context;
@@ -138,7 +139,8 @@ fn found(
 /// Takes out the files that are recognized, and those that no reader accepts.
 fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionFile>> {
     let mut files = Vec::new();
-    for path in std::mem::take(&mut import.files) {
+    let mut paths: VecDeque<PathBuf> = std::mem::take(&mut import.files).into();
+    while let Some(path) = paths.pop_front() {
         if input::is_stdin(&path) {
             import.files.push(path);
             continue;
@@ -150,6 +152,12 @@ fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionF
                 files.extend(found);
             }
             Ok(FileKind::Unknown(UnknownFile { what, notes, .. })) => {
+                // A batch is in several files, which are often in a folder of their own.
+                let of_batch = batch::folder_files(&path);
+                if !of_batch.is_empty() {
+                    of_batch.into_iter().rev().for_each(|file| paths.push_front(file));
+                    continue;
+                }
                 let what = format!("{} is not read: it is {what}", path.display());
                 import.unknown.push((path, Failure::no("unknown_format", what).notes(notes)));
             }
