@@ -20,6 +20,9 @@ pub(crate) fn is_one(head: &str) -> bool {
     head.lines().map(str::trim).find(|line| !line.is_empty()).is_some_and(|l| l.starts_with(CHAT))
 }
 
+/// The beginning of a line with the tokens of an answer.
+const TOKENS: &str = "Tokens: ";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockKind {
     User,
@@ -212,18 +215,32 @@ impl Chat {
                 self.model = Some(model.trim().to_owned());
             }
         }
+        // Aider prints the result of a command after it.
+        self.end_command(true);
         let tokens = text.lines().find_map(tokens);
+        let is_first = self.conversation.cursor.entries().is_empty();
+        let recording = &mut self.conversation.recording;
+        if let Some(counts) = text.lines().find(|line| line.starts_with(TOKENS)) {
+            match (is_first, &tokens) {
+                (true, _) => {
+                    let what = "tokens of an answer that is not in the chat";
+                    recording.unreadable(line, format!("{what}: {counts:?}"));
+                }
+                (false, None) => {
+                    recording.unreadable(line, format!("unknown counts of tokens: {counts:?}"));
+                }
+                (false, Some(_)) => {}
+            }
+        }
+        if is_first {
+            return recording.skip("printed before the first message");
+        }
         let mut metadata = Metadata::default();
         if let Some((usage, cost)) = &tokens {
-            self.conversation.recording.report.tokens.add(usage);
+            recording.report.tokens.add(usage);
             metadata.usage(usage);
             metadata.set_some("cost", *cost);
             metadata.set_some("model", self.model.as_deref());
-        }
-        // Aider prints the result of a command after it.
-        self.end_command(true);
-        if self.conversation.cursor.entries().is_empty() {
-            return self.conversation.recording.skip("printed before the first message");
         }
         let Ok(content) = JsonText::of(&serde_json::json!({ "printed": text })) else { return };
         let message = match tokens {
@@ -242,7 +259,7 @@ impl Chat {
 
 /// Parses the tokens and the cost of an answer in USD, both rounded, as Aider prints them.
 fn tokens(line: &str) -> Option<(TokenTotals, Option<f64>)> {
-    let rest = line.strip_prefix("Tokens: ")?;
+    let rest = line.strip_prefix(TOKENS)?;
     let (counts, cost) = match rest.split_once(" Cost: ") {
         Some((counts, cost)) => (counts, Some(cost)),
         None => (rest, None),

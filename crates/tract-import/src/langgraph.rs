@@ -188,6 +188,11 @@ impl Thread {
             Ok(state) => {
                 let at = values::time(state.get("ts").and_then(Value::as_str));
                 let channels = state.get("channel_values");
+                for what in unfit_members(&state, texts.is_empty()) {
+                    if self.damage.insert(what.clone()) {
+                        recording.unreadable(number, what);
+                    }
+                }
                 if !texts.is_empty() {
                     say_texts(recording, &mut place, texts, channels, (number, at));
                 } else if let Some(list) = channels.and_then(messages_of) {
@@ -214,6 +219,23 @@ impl Thread {
         }
         self.places.insert(id.to_owned(), place);
     }
+}
+
+/// Describes the members of a state that are not read because of their type.
+fn unfit_members(state: &Value, has_messages: bool) -> Vec<String> {
+    if !state.is_object() {
+        return vec![misfits::unread("checkpoint", state)];
+    }
+    let channels = state.get("channel_values");
+    let messages = channels.and_then(|channels| channels.get(MESSAGES));
+    let members: [(&str, Option<&Value>, fn(&Value) -> bool); 3] = [
+        ("ts", state.get("ts"), Value::is_string),
+        ("channel_values", channels, Value::is_object),
+        ("channel_values.messages", messages.filter(|_| has_messages), Value::is_array),
+    ];
+    let members = members.into_iter().filter_map(|(path, value, fits)| Some((path, value?, fits)));
+    let unfit = members.filter(|(_, value, fits)| !value.is_null() && !fits(value));
+    unfit.map(|(path, value, _)| misfits::unread(path, value)).collect()
 }
 
 /// Maximum number of channels that a report names.

@@ -96,6 +96,20 @@ pub(crate) fn watch_within<T>(
     if places.is_empty() { (value, Vec::new()) } else { (value, described(path, text, &places)) }
 }
 
+/// Describes a value that is not read.
+#[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
+pub(crate) fn unread(path: &str, value: &serde_json::Value) -> String {
+    let kind = match value {
+        serde_json::Value::Null => "null",
+        serde_json::Value::Bool(_) => "boolean",
+        serde_json::Value::Number(_) => "number",
+        serde_json::Value::String(_) => "text",
+        serde_json::Value::Array(_) => "list",
+        serde_json::Value::Object(_) => "object",
+    };
+    format!("{path:?} is not read: unexpected type ({kind})")
+}
+
 /// Describes the values at these addresses of a text.
 fn described(path: &str, text: &str, places: &[usize]) -> Vec<(usize, String)> {
     let listed = places.get(..LISTED).unwrap_or(places);

@@ -24,8 +24,57 @@ enum Layout {
         column: &'static str,
         rows: &'static str,
     },
+    /// The largest checkpoint of a database of LangGraph, in msgpack.
+    Checkpoint,
     /// The entries of an archive.
     Zip,
+}
+
+/// The member of a value that stands for the dump of a class in msgpack: its code, and its fields.
+const CLASS: &str = "$class";
+
+/// Reads msgpack as JSON, with a member for the dump of a class.
+fn unpack(value: rmpv::Value) -> Value {
+    match value {
+        rmpv::Value::Map(members) => {
+            let member = |(key, value): (rmpv::Value, _)| {
+                (key.as_str().expect("a name").to_owned(), unpack(value))
+            };
+            Value::Object(members.into_iter().map(member).collect())
+        }
+        rmpv::Value::Array(values) => values.into_iter().map(unpack).collect(),
+        rmpv::Value::Ext(code, bytes) => {
+            let fields = rmpv::decode::read_value(&mut &bytes[..]).expect("msgpack");
+            json!({ CLASS: { "code": code, "fields": unpack(fields) } })
+        }
+        rmpv::Value::Integer(number) => json!(number.as_i64()),
+        rmpv::Value::String(text) => json!(text.as_str()),
+        other => serde_json::from_str(&other.to_string()).expect("it is JSON"),
+    }
+}
+
+fn pack(value: &Value) -> rmpv::Value {
+    let class = value.get(CLASS).and_then(|class| {
+        let code = i8::try_from(class.get("code")?.as_i64()?).ok()?;
+        let mut bytes = Vec::new();
+        rmpv::encode::write_value(&mut bytes, &pack(class.get("fields")?)).expect("written");
+        Some(rmpv::Value::Ext(code, bytes))
+    });
+    match value {
+        _ if class.is_some() => class.expect("a class"),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| (name.as_str().into(), pack(value));
+            rmpv::Value::Map(members.iter().map(member).collect())
+        }
+        Value::Array(values) => rmpv::Value::Array(values.iter().map(pack).collect()),
+        Value::Null => rmpv::Value::Nil,
+        Value::Bool(value) => (*value).into(),
+        Value::Number(number) => match number.as_i64() {
+            Some(number) => number.into(),
+            None => number.as_f64().expect("a number").into(),
+        },
+        Value::String(text) => text.as_str().into(),
+    }
 }
 
 struct Recording {
@@ -130,6 +179,15 @@ impl Recording {
                 });
                 cells.expect("rows").map(|cell| parse(&cell.expect("a cell"))).collect()
             }
+            Layout::Checkpoint => {
+                let database = rusqlite::Connection::open(path).expect("a database");
+                let query = "SELECT checkpoint FROM checkpoints WHERE type = 'msgpack' \
+                             ORDER BY length(checkpoint) DESC LIMIT 1";
+                let bytes: Vec<u8> =
+                    database.query_row(query, [], |row| row.get(0)).expect("a checkpoint");
+                let value = rmpv::decode::read_value(&mut &bytes[..]).expect("msgpack");
+                vec![unpack(value)]
+            }
             Layout::Zip => {
                 let mut archive = zip::ZipArchive::new(std::fs::File::open(path).expect("a file"))
                     .expect("a zip");
@@ -167,6 +225,16 @@ impl Recording {
                      (SELECT rowid FROM {table} WHERE {rows} ORDER BY rowid LIMIT 1 OFFSET {changed})"
                 );
                 database.execute(&set, [unit(changed).to_string()]).expect("a row");
+            }
+            Layout::Checkpoint => {
+                std::fs::copy(&self.path, &path).expect("copied");
+                let database = rusqlite::Connection::open(&path).expect("a database");
+                let mut bytes = Vec::new();
+                rmpv::encode::write_value(&mut bytes, &pack(unit(0))).expect("written");
+                database.execute("DELETE FROM checkpoints", []).expect("no rows");
+                let insert = "INSERT INTO checkpoints (thread_id, checkpoint_id, type, checkpoint) \
+                              VALUES ('tides', '1', 'msgpack', ?1)";
+                database.execute(insert, [bytes]).expect("a row");
             }
             Layout::Zip => {
                 use std::io::Write as _;
@@ -443,8 +511,101 @@ formats! {
     qwen_code: QwenCode, "qwen-code", ".jsonl", Layout::Lines;
     cursor: Cursor, "cursor", "state.vscdb",
         Layout::Cells { table: "cursorDiskKV", column: "value", rows: "json_valid(value)" };
+    langgraph: LangGraph, "langgraph", "checkpoints.sqlite", Layout::Checkpoint;
+    langgraph_in_json: LangGraph, "langgraph", "checkpoints.sqlite",
+        Layout::Cells { table: "checkpoints", column: "checkpoint", rows: "type = 'json'" };
     openai_agents: OpenAiAgents, "openai-agents", "sessions.db",
         Layout::Cells { table: "agent_messages", column: "message_data", rows: "1" };
+}
+
+/// Lines that are not the expected ones, each with a mark.
+const ODD_LINES: [&str; 22] = [
+    "zz mark",
+    " zz mark",
+    "# zz mark",
+    "##### zz mark",
+    "####zz mark",
+    "    #### zz mark",
+    ">zz mark",
+    ">> zz mark",
+    "> zz mark",
+    "> Tokens: zz mark",
+    "> Tokens: zz sent, mark received.",
+    "> Tokens: 1.2zz sent, 70707 mark.",
+    "> Tokens: 12 zz mark, 5 received. Cost: $0.01 message, $0.01 session.",
+    "> Tokens: 12 sent, 5 received. Cost: zz mark",
+    "> Main model: zz mark",
+    "> Main model:",
+    "``` zz mark",
+    "```",
+    "# aider chat started at zz mark",
+    "# aider chat started at",
+    "#### /zz mark",
+    "> ```zz mark",
+];
+
+/// Aider's file is a text, so its lines are replaced instead of members.
+#[test]
+fn lines_of_aider() {
+    let file = files(Source::Aider, &bundled("aider")).into_iter().next().expect("a file");
+    let text = std::fs::read_to_string(file.path()).expect("it reads");
+    let folder = tempfile::tempdir().expect("a folder");
+    let outcome_of = |lines: &[&str]| {
+        let path = folder.path().join(".aider.chat.history.md");
+        std::fs::write(&path, lines.join("\n") + "\n").expect("written");
+        Outcome::of(&SessionFile::new(Source::Aider, path))
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let content = |line: &str| line.trim_start_matches(['#', '>', ' ']).trim().to_owned();
+    let shown = |outcome: &Outcome| {
+        let reported: String = outcome.reported.keys().map(|what| format!("{what}\n")).collect();
+        // A title and the names of sessions and models contain texts of the file as well.
+        let skipped: Vec<_> = outcome.reports.iter().map(|report| &report.skipped).collect();
+        format!("{}{reported}{:?} {skipped:?}", outcome.text(), outcome.counts())
+    };
+    let base = shown(&outcome_of(&lines));
+    let has = |shown: &str, words: &str| {
+        let quoted = serde_json::to_string(words).expect("a text");
+        shown.contains(words) || shown.contains(quoted.trim_matches('"'))
+    };
+    // Only counted: what Aider printed before the first message of a chat, except tokens.
+    let is_counted = |lines: &[&str], place: usize| {
+        let is_printed = |line: &str| line.is_empty() || line.starts_with("> ") || line == ">";
+        let before = lines[..place].iter().rev().take_while(|line| !line.starts_with("# aider"));
+        let is_tokens = lines[place].starts_with("> Tokens: ");
+        !is_tokens && before.chain([&lines[place]]).all(|line| is_printed(line))
+    };
+    let mut wrong = Vec::new();
+    for n in 0..=lines.len() {
+        for odd in ODD_LINES {
+            for replaces in [true, false] {
+                let mut changed = lines.clone();
+                match (n < lines.len(), replaces) {
+                    (true, true) => changed[n] = odd,
+                    (_, false) => changed.insert(n, odd),
+                    (false, true) => continue,
+                }
+                let outcome = outcome_of(&changed);
+                let shown = shown(&outcome);
+                for place in 0..changed.len() {
+                    let words = content(changed[place]);
+                    let is_odd = changed[place] == odd;
+                    if is_counted(&changed, place) || !(is_odd || has(&base, &words)) {
+                        continue;
+                    }
+                    // The name of the session.
+                    let session = words.strip_prefix("aider chat started at ");
+                    let session = session.map(|at| at.replacen(' ', "T", 1).replace(':', "-"));
+                    let is_there = has(&shown, session.as_ref().unwrap_or(&words));
+                    if !is_there {
+                        let case = format!("line {} {odd:?} {replaces}", n + 1);
+                        wrong.push(format!("{case}: lost {words:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -46,9 +46,9 @@ impl Decoder {
         }
     }
 
-    /// Reports a value without a JSON form, if it is in a message. Other channels are not read.
+    /// Reports a value without a JSON form, if it is a message or in one. Other channels are not read.
     fn unread(&mut self, what: &str) -> Value {
-        if self.member.contains(".kwargs") {
+        if [".kwargs", ".messages["].iter().any(|member| self.member.contains(member)) {
             self.note(AnomalyKind::UnreadableMessage, what);
         }
         Value::Null
@@ -114,6 +114,10 @@ impl Decoder {
     fn class(&mut self, code: i8, bytes: &[u8], depth: usize) -> Value {
         let fields = match read(bytes) {
             Some(Packed::Array(fields)) => fields,
+            // The reader of messages keeps what is not a class as its JSON.
+            Some(other) if (0..=5).contains(&code) && !other.is_nil() => {
+                return self.plain(other, depth);
+            }
             _ => return self.unread("a value of an unknown kind is not read"),
         };
         let mut fields = fields.into_iter();
