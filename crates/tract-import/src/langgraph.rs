@@ -228,14 +228,13 @@ fn unfit_members(state: &Value, has_messages: bool) -> Vec<String> {
     }
     let channels = state.get("channel_values");
     let messages = channels.and_then(|channels| channels.get(MESSAGES));
-    let members: [(&str, Option<&Value>, fn(&Value) -> bool); 3] = [
-        ("ts", state.get("ts"), Value::is_string),
-        ("channel_values", channels, Value::is_object),
-        ("channel_values.messages", messages.filter(|_| has_messages), Value::is_array),
-    ];
-    let members = members.into_iter().filter_map(|(path, value, fits)| Some((path, value?, fits)));
-    let unfit = members.filter(|(_, value, fits)| !value.is_null() && !fits(value));
-    unfit.map(|(path, value, _)| misfits::unread(path, value)).collect()
+    let messages = messages.filter(|_| has_messages);
+    let is_unfit = |value: &Value, fits: bool| !fits && !value.is_null();
+    let ts = state.get("ts").filter(|ts| is_unfit(ts, ts.is_string()));
+    let messages = messages.filter(|messages| is_unfit(messages, messages.is_array()));
+    let channels = channels.filter(|channels| is_unfit(channels, channels.is_object()));
+    let members = [("ts", ts), ("channel_values", channels), ("channel_values.messages", messages)];
+    members.iter().filter_map(|(path, value)| Some(misfits::unread(path, (*value)?))).collect()
 }
 
 /// Maximum number of channels that a report names.

@@ -30,7 +30,7 @@ enum Layout {
     Zip,
 }
 
-/// The member of a value that stands for the dump of a class in msgpack: its code, and its fields.
+/// The member that represents the dump of a class in msgpack, with its code and its fields.
 const CLASS: &str = "$class";
 
 /// Reads msgpack as JSON, with a member for the dump of a class.

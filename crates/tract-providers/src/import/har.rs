@@ -47,7 +47,7 @@ struct Response {
     cookies: Option<IgnoredList>,
 }
 
-/// A member that is not stored, whatever it contains.
+/// A member that is not stored, of any type.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct IgnoredList(serde_json::Value);

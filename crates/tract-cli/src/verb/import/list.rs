@@ -27,7 +27,7 @@ impl ImportRun<'_, '_> {
     /// Imports the exchanges of a HAR file, each as a conversation.
     pub(super) async fn exchanges(&mut self, stem: &str, exchanges: HarExchanges) -> Outcome<()> {
         let lines = exchanges.lines.len();
-        // The first exchange gets the report of what is left out of all.
+        // The first exchange gets the report of the members that are left out of each.
         let mut left_out = self.reported(&exchanges.left_out);
         for (number, text) in exchanges.lines.into_iter().enumerate() {
             let line = number + 1;
