@@ -36,7 +36,7 @@ impl<'a> Context<'a> {
     pub(crate) async fn close(&mut self) {
         for (_, store) in std::mem::take(&mut self.opened) {
             if let Err(error) = store.close().await {
-                let warning = "closing the store failed; all changes are stored";
+                let warning = "closing the store failed; what was reported as done is stored";
                 self.out.say(format_args!("warning: {warning}: {error}"));
             }
         }

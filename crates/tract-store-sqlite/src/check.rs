@@ -46,6 +46,8 @@ struct Check<'c> {
     gaps: Vec<(i64, CommitId)>,
     /// Damaged rows of `small` that can be deleted.
     broken: Vec<i64>,
+    /// Intact objects in rows with the key of another object.
+    wrong_keys: Vec<WrongKey>,
     /// Keys of dictionaries that have an intact copy and a damaged or missing one.
     copies: Vec<i64>,
     index_broken: bool,
@@ -75,6 +77,23 @@ enum CommitAtPlace {
     Own,
 }
 
+/// An object in a row with the key or checksum of another object, which no read by id finds. If
+/// nothing links to it, the key may be right and the object be what is left of another one.
+struct WrongKey {
+    at: i64,
+    object: ObjectId,
+    /// What a check reports if the object is not to be kept.
+    what: String,
+}
+
+/// What to do with a row whose key does not match its object.
+enum KeyRepair {
+    /// The object is needed, and is stored nowhere else.
+    SetKey,
+    /// The object is also stored under its own key.
+    Delete,
+}
+
 fn head(id: BlobId) -> [u8; 16] {
     id.as_bytes().first_chunk().copied().unwrap_or_default()
 }
@@ -97,6 +116,7 @@ pub(crate) fn check(
         toolsets: HashMap::new(),
         tools: Vec::new(),
         broken: Vec::new(),
+        wrong_keys: Vec::new(),
         gaps: Vec::new(),
         copies: Vec::new(),
         index_broken: false,
@@ -112,6 +132,7 @@ pub(crate) fn check(
     check.blobs()?;
     check.commits()?;
     check.small()?;
+    let key_repairs = check.key_repairs()?;
     check.dictionaries()?;
     // With damaged pages, findings about missing rows would only repeat that damage.
     if !check.pages_broken {
@@ -120,8 +141,12 @@ pub(crate) fn check(
     }
     check.refs().or_else(|error| check.unreadable(error))?;
     if let Some(writing) = writing {
-        check.repair(memory)?;
+        check.repair(memory, &key_repairs)?;
         writing.commit(OP)?;
+        if !key_repairs.is_empty() {
+            // Objects whose rows had wrong keys were not compared with the derived rows.
+            self::check(reader, memory, true)?;
+        }
     }
     Ok(check.damage)
 }
@@ -235,7 +260,8 @@ impl Check<'_> {
             if prefix(id.as_bytes()) == h {
                 self.blobs.push(StoredBlob { at, head: head(id), beside: CommitAtPlace::Nothing });
             } else {
-                self.found(None, false, format!("blob {:016x}… reads as {id}", h as u64));
+                let what = format!("blob {:016x}… reads as {id}", h as u64);
+                self.wrong_keys.push(WrongKey { at, object: ObjectId::Blob(id), what });
             }
             Ok(())
         })
@@ -266,8 +292,9 @@ impl Check<'_> {
             let commit = match Commit::decode_any(row.bytes(3)?) {
                 Ok(commit) if prefix(commit.id().as_bytes()) == h => commit,
                 Ok(commit) => {
+                    let object = ObjectId::Commit(commit.id());
                     let what = format!("commit {:016x}… reads as {}", h as u64, commit.id());
-                    self.found(None, false, what);
+                    self.wrong_keys.push(WrongKey { at, object, what });
                     return Ok(());
                 }
                 Err(error) => {
@@ -379,18 +406,26 @@ impl Check<'_> {
                 // Dictionaries are checked together with their copies.
                 return Ok(());
             }
+            if kind == TOOLSET {
+                let Some(set) = tools::decode_entries(data).map(Toolset::seal) else {
+                    self.found(None, false, damaged());
+                    return Ok(());
+                };
+                let is_sound = small_sum(repo, kind, key, data) == sum;
+                if is_sound && prefix(set.id().as_bytes()) == key {
+                    self.toolsets.insert(set.id(), set);
+                } else {
+                    let object = ObjectId::Toolset(set.id());
+                    self.wrong_keys.push(WrongKey { at: id, object, what: damaged() });
+                }
+                return Ok(());
+            }
             if small_sum(repo, kind, key, data) != sum {
                 self.broken.extend(rebuilt.then_some(id));
                 self.found(None, rebuilt, damaged());
                 return Ok(());
             }
             match kind {
-                TOOLSET => match tools::decode_entries(data).map(Toolset::seal) {
-                    Some(toolset) if prefix(toolset.id().as_bytes()) == key => {
-                        self.toolsets.insert(toolset.id(), toolset);
-                    }
-                    _ => self.found(None, false, damaged()),
-                },
                 TOOL => match tools::decode(data) {
                     Some(tool) => self.tools.push(tool),
                     None => {
@@ -406,6 +441,54 @@ impl Check<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Reports the rows with wrong keys, and returns how to repair them.
+    fn key_repairs(&mut self) -> StoreResult<Vec<(WrongKey, KeyRepair)>> {
+        let wrong_keys = std::mem::take(&mut self.wrong_keys);
+        if wrong_keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let linked = self.linked(wrong_keys.iter().map(|wrong| wrong.object).collect())?;
+        let mut repairs = Vec::new();
+        for wrong in wrong_keys {
+            let is_stored = matches!(self.reader.find_place(wrong.object), Ok(Some(_)));
+            let is_linked = linked.contains(&wrong.object) && !self.pages_broken;
+            let (repair, what) = match (is_stored && !self.pages_broken, is_linked) {
+                (true, _) => (KeyRepair::Delete, "it is also in a row with a wrong key"),
+                (false, true) => (KeyRepair::SetKey, "its row has a wrong key"),
+                (false, false) => {
+                    self.found(None, false, wrong.what);
+                    continue;
+                }
+            };
+            self.found(Some(wrong.object), true, what);
+            repairs.push((wrong, repair));
+        }
+        Ok(repairs)
+    }
+
+    /// Returns those of the objects that a commit, a toolset or a ref links to.
+    fn linked(&self, of: HashSet<ObjectId>) -> StoreResult<HashSet<ObjectId>> {
+        let mut linked = HashSet::new();
+        let mut link = |object: ObjectId| linked.extend(of.contains(&object).then_some(object));
+        let columns_of = "rec FROM commits NOT INDEXED WHERE repo = ?1";
+        rows(self.reader, self.pages_broken, columns_of, |row| {
+            let Ok(commit) = Commit::decode_any(row.bytes(1)?) else { return Ok(()) };
+            commit.parents.iter().for_each(|id| link(ObjectId::Commit(*id)));
+            commit.linked_blobs().for_each(|id| link(ObjectId::Blob(id)));
+            for id in [commit.toolset, commit.active].into_iter().flatten() {
+                link(ObjectId::Toolset(id));
+            }
+            Ok(())
+        })?;
+        for set in self.toolsets.values() {
+            set.entries().iter().for_each(|entry| link(ObjectId::Blob(entry.schema)));
+        }
+        // Damaged refs are reported by the check of the refs.
+        let refs = self.reader.list_refs("").map(|(refs, _)| refs).unwrap_or_default();
+        refs.into_iter().filter_map(|(_, target)| target.object()).for_each(link);
+        Ok(linked)
     }
 
     /// Checks that each dictionary has all its copies.
@@ -536,7 +619,11 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn repair(&mut self, memory: &Mutex<Memory>) -> StoreResult<()> {
+    fn repair(
+        &mut self,
+        memory: &Mutex<Memory>,
+        key_repairs: &[(WrongKey, KeyRepair)],
+    ) -> StoreResult<()> {
         if self.damage.iter().all(|damage| !damage.derived) {
             return Ok(());
         }
@@ -550,6 +637,17 @@ impl Check<'_> {
         for id in &self.broken {
             run("DELETE FROM small WHERE id = ?1", &[id])?;
         }
+        let mut log_rows = LogRows::default();
+        if !self.gaps.is_empty() || !key_repairs.is_empty() {
+            log_rows.extend(self.reader)?;
+        }
+        for (row, repair) in key_repairs {
+            let mut tx = Tx::new(connection, memory);
+            match repair {
+                KeyRepair::SetKey => tx.set_key(repo, row.at, row.object)?,
+                KeyRepair::Delete => tx.delete_row(repo, row.at, row.object, &log_rows)?,
+            }
+        }
         for (at, content) in &self.misplaced {
             if let Some((right, _)) = self.find(*content) {
                 run("UPDATE commits SET content = ?2 WHERE id = ?1", &[at, &right])?;
@@ -560,10 +658,6 @@ impl Check<'_> {
         let mut tx = Tx::new(connection, memory);
         for key in &self.copies {
             tx.copy_dictionary(repo, *key)?;
-        }
-        let mut log_rows = LogRows::default();
-        if !self.gaps.is_empty() {
-            log_rows.extend(self.reader)?;
         }
         let mut is_moved = false;
         for (child, parent) in &self.gaps {

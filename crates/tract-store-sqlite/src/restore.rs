@@ -203,6 +203,27 @@ impl Tx<'_> {
         Ok(true)
     }
 
+    /// Indexes a row by the id of the object in it.
+    pub(crate) fn set_key(&mut self, repo: i64, row: i64, object: ObjectId) -> StoreResult<()> {
+        let key = prefix(object.as_bytes());
+        let sql = match object {
+            ObjectId::Commit(_) => "UPDATE commits SET h = ?2 WHERE id = ?1",
+            ObjectId::Blob(_) => "UPDATE blobs SET h = ?2 WHERE id = ?1",
+            ObjectId::Toolset(_) | ObjectId::Tool(_) => {
+                let data: Option<Vec<u8>> = self.reader(repo).find_row(
+                    "SELECT data FROM small WHERE id = ?1",
+                    [row],
+                    |row| Ok(Some(row.bytes(0)?.to_vec())),
+                )?;
+                let sum = small_sum(repo, TOOLSET, key, &data.unwrap_or_default());
+                self.execute("UPDATE small SET sum = ?2 WHERE id = ?1", &[&row, &sum])?;
+                "UPDATE small SET key = ?2 WHERE id = ?1"
+            }
+        };
+        self.execute(sql, &[&row, &key])?;
+        Ok(())
+    }
+
     /// Replaces the damaged bytes of a row.
     pub(crate) fn replace_blob(&mut self, repo: i64, row: i64, blob: &Blob) -> StoreResult<()> {
         let stored = tract_compression::encode(blob.bytes());

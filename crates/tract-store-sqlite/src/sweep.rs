@@ -209,6 +209,17 @@ impl Tx<'_> {
             return Ok(());
         }
         let Some(place) = reader.find_place(object)? else { return Ok(()) };
+        self.delete_row(repo, place, object, log_rows)
+    }
+
+    /// Deletes the row of an object, and what depends on the number of that row.
+    pub(crate) fn delete_row(
+        &mut self,
+        repo: i64,
+        place: i64,
+        object: ObjectId,
+        log_rows: &LogRows,
+    ) -> StoreResult<()> {
         match object {
             ObjectId::Commit(id) => {
                 self.write_out(repo, COMMIT, place, &RefTarget::Commit(id), log_rows)?;

@@ -98,7 +98,7 @@ async fn verified(context: &mut Context<'_>, verify: Verify) -> Outcome<()> {
     if context.out.is_json() {
         context.out.json(&document(&report, signatures))?
     } else {
-        print(context.out, &report)?;
+        print(context.out, &report, verify.from.as_deref())?;
         signatures.iter().flatten().try_for_each(|line| print_signature(context.out, line))?;
     }
     Failure::unless(report.clean && !is_refused)
@@ -177,7 +177,8 @@ fn document(report: &VerifyReport, signatures: Option<Vec<SignatureLine>>) -> Va
     json
 }
 
-fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {
+/// Prints a report. `from` is the source of a repair.
+fn print(out: &mut Output, report: &VerifyReport, from: Option<&str>) -> Outcome<()> {
     for damage in &report.damage {
         let object = damage.object.map(|object| object.to_string()).unwrap_or_default();
         let sort = if damage.derived { Styled(WARN, "derived") } else { Styled(BAD, "damaged") };
@@ -207,11 +208,27 @@ fn print(out: &mut Output, report: &VerifyReport) -> Outcome<()> {
     }
     let damage = count(report.damage.len(), "damage");
     out.line(format_args!("{}: {damage} in {checked}", Styled(BAD, "not clean")))?;
-    out.say(if report.damage.iter().all(|damage| damage.derived) {
-        "  note: only derived data; tract verify --repair rebuilds it"
-    } else {
-        "  note: tract verify --repair --from STORE replaces damaged objects from a copy or a bundle; so \
-         does tract apply of an export"
-    });
+    let mut lasting = report.damage.iter().filter(|damage| !damage.derived).peekable();
+    if lasting.peek().is_none() {
+        out.say("  note: only derived data; tract verify --repair rebuilds it");
+    }
+    let (objects, others): (Vec<_>, Vec<_>) = lasting.partition(|damage| damage.object.is_some());
+    match from {
+        _ if objects.is_empty() => {}
+        Some(from) => out.say(format_args!(
+            "  note: {} does not have these objects intact; try another copy, bundle or export",
+            escape::line(from)
+        )),
+        None => out.say(
+            "  note: tract verify --repair --from STORE replaces damaged objects from a copy or a \
+             bundle; so does tract apply of an export",
+        ),
+    }
+    if !others.is_empty() {
+        out.say(
+            "  note: damage without an id, such as that of the ref log, is not repaired in place; tract \
+             copy --to NEW-STORE writes all that can be read to a new store",
+        );
+    }
     Ok(())
 }

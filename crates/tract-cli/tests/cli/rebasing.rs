@@ -202,6 +202,26 @@ const REVERTED: &str = r##"
 "##;
 
 #[test]
+fn an_erased_message_is_not_repeated_but_can_be_dropped() {
+    let says = |text| format!("{{\"op\":\"user\",\"text\":\"{text}\"}}\n");
+    let place = Workspace::of(&["q1", "secret", "q2"].map(says).concat());
+    place.ok(&["erase", "#2", "--yes", "--reason", "a test"]);
+    let before = texts(&place, "main");
+    for dry_run in [&["--dry-run"][..], &[]] {
+        let insert = [&["insert", "--after", "#1", "user", "x"], dry_run].concat();
+        let ran = place.run(&insert).expect(1);
+        assert!(
+            ran.stderr.contains("replay_conflicts") && ran.stderr.contains("erased"),
+            "{ran:?}"
+        );
+        assert!(!ran.stderr.contains("--lift"), "{ran:?}");
+    }
+    assert_eq!(texts(&place, "main"), before);
+    place.ok(&["insert", "--after", "#2", "user", "x"]);
+    assert_eq!(texts(&place, "main").len(), before.len() + 1);
+}
+
+#[test]
 fn reverts_of_changes_among_the_repeated_commits_are_repeated() {
     let place = Workspace::of(REVERTED);
     assert_eq!(texts(&place, "main"), ["s", "q1", "a0", "later"]);

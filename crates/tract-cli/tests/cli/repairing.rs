@@ -130,6 +130,38 @@ fn verify_says_what_it_replaced_and_what_is_damaged_still() {
 }
 
 #[test]
+fn a_row_with_a_wrong_key_is_repaired_without_a_copy() {
+    let place = worked();
+    let before = place.ok(&["export"]);
+    for (table, key, condition) in [
+        ("commits", "h", "id = (SELECT max(id) FROM commits)"),
+        ("commits", "h", "1"),
+        ("blobs", "h", "id = (SELECT min(id) FROM blobs)"),
+        ("blobs", "h", "1"),
+        ("small", "key", "kind = 3"),
+    ] {
+        let sql = format!("UPDATE {table} SET {key} = {key} + 1 WHERE {condition}");
+        place.damaged_by(&sql);
+        place.run(&["verify"]).expect(1);
+        place.run(&["verify", "--repair"]).expect(0);
+        place.is_clean();
+        assert_eq!(place.ok(&["export"]), before, "{sql}");
+    }
+}
+
+#[test]
+fn verify_says_how_to_leave_a_damaged_ref_log_behind() {
+    let place = worked();
+    place.damaged_by("UPDATE ref_log SET at = at + 1 WHERE id = 2");
+    let ran = place.run(&["verify", "--repair", "--from", "sqlite:good.db"]).expect(1);
+    assert!(ran.stderr.contains("tract copy --to NEW-STORE"), "{ran:?}");
+    assert!(!ran.stderr.contains("--repair"), "{ran:?}");
+    place.ok(&["copy", "--to", "sqlite:new.db"]);
+    place.ok(&["--store", "sqlite:new.db", "verify"]);
+    assert_eq!(export(&place, "sqlite:new.db"), place.ok(&["export"]));
+}
+
+#[test]
 fn erased_messages_are_not_restored() {
     let place = worked();
     place.ok(&["erase", "main#3", "--yes", "--reason", "a test"]);

@@ -68,7 +68,7 @@ fn the_picture_is_a_real_screen() {
 #[test]
 fn a_signal_to_end_leaves_the_terminal_as_it_was() {
     let place = Workspace::of(COAT);
-    for name in ["-TERM", "-INT", "-QUIT", "-HUP"] {
+    for name in ["-TERM", "-INT", "-QUIT", "-HUP", "-USR1", "-USR2", "-ALRM", "-ABRT"] {
         let terminal = start(&place, &[], "");
         signal(terminal.program(), name);
         assert_eq!(terminal.end(), (Some(0), true), "{name}");

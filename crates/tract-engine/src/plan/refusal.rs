@@ -240,6 +240,12 @@ pub enum Refusal {
         /// The commit.
         target: CommitId,
     },
+    /// A commit would be replayed whose content was erased.
+    #[error("its content was erased, and a copy of the commit would need it")]
+    ReplaysErased {
+        /// The commit.
+        target: CommitId,
+    },
     /// The branch would be left without a commit.
     #[error("nothing would be left of the branch")]
     EmptyBranch,
@@ -310,6 +316,7 @@ impl Refusal {
             Self::InsideTurn { .. } => "inside_turn",
             Self::InsideMerge { .. } => "inside_merge",
             Self::MergedLater { .. } => "merged_later",
+            Self::ReplaysErased { .. } => "erased",
             Self::EmptyBranch => "empty_branch",
             Self::NoOpenCall { .. } => "no_open_call",
             Self::AlreadyAnswered { .. } => "already_answered",
@@ -388,6 +395,9 @@ impl Refusal {
             }
             Self::MergedLater { .. } => {
                 "to leave the message out of the context: tract annotate REV --priority skip".into()
+            }
+            Self::ReplaysErased { .. } => {
+                "only commits after it can be replayed: choose a later place to start".into()
             }
             Self::EmptyBranch => "delete the branch instead: tract branch --delete".into(),
             Self::NoOpenCall { open, .. } if open.is_empty() => "no call is open".into(),

@@ -208,6 +208,23 @@ impl Request {
         Self::Note { content: None, details }
     }
 
+    /// Returns the commits that the caller named.
+    pub(crate) fn named(&self) -> Vec<CommitId> {
+        match self {
+            Self::Edit { target, .. } => vec![*target],
+            Self::Annotate { targets, .. } | Self::Revert { targets, .. } => targets.clone(),
+            Self::Compress { select, .. } => match select {
+                Selection::Targets(named)
+                | Selection::Exactly(named)
+                | Selection::Recorded(named) => named.clone(),
+                Selection::Range { from, to } => from.iter().chain(to).copied().collect(),
+            },
+            Self::Append(_) | Self::Import(_) | Self::Tools { .. } | Self::Note { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
     /// Returns the verb for the ref log.
     pub fn verb(&self) -> &'static str {
         match self {

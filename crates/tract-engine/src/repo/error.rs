@@ -238,8 +238,11 @@ pub enum Error {
     /// An object that the repository needs is not in the store.
     #[error("{0} is not stored")]
     Missing(ObjectId),
-    /// An object that was named, or that the ref log names, was deleted by garbage collection.
-    #[error("{} {} was deleted by gc", .object.kind(), .object.short())]
+    /// An object that was named, or that the ref log names, is not stored. The store is healthy.
+    #[error(
+        "{} {} is not stored: it was deleted by gc, or never stored here",
+        .object.kind(), .object.short()
+    )]
     Collected {
         /// The object.
         object: ObjectId,

@@ -1,5 +1,6 @@
 //! The repository handle.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -318,6 +319,12 @@ impl Repo {
             Some(Branch { name: name.branch_name()?.to_owned(), head, checked_out })
         });
         Ok(branches.collect())
+    }
+
+    /// Lists the erased blobs.
+    pub(crate) async fn erased_blobs(&self) -> Result<HashSet<BlobId>> {
+        let refs = self.store().list_refs(self.name(), RefName::erasures()).await?;
+        Ok(refs.iter().filter_map(|(name, _)| name.erased_blob()).collect())
     }
 
     /// Returns the error for a branch that does not exist, with the nearest name.

@@ -3,9 +3,7 @@
 use std::collections::HashSet;
 
 use tract_core::store::{BlobKey, ObjectCopies, StoreErrorKind, StoreResult};
-use tract_core::{
-    Blob, BlobId, Commit, CommitId, ObjectId, RefName, StoreError, Toolset, ToolsetId,
-};
+use tract_core::{Blob, BlobId, Commit, CommitId, ObjectId, StoreError, Toolset, ToolsetId};
 
 use crate::history::reach::{CommitGraph, each};
 use crate::repo::Repo;
@@ -189,11 +187,7 @@ impl<'a> Restorer<'a> {
             }
             let erased = match self.erased.take() {
                 Some(erased) => erased,
-                None => {
-                    let store = self.to.store();
-                    let refs = store.list_refs(self.to.name(), RefName::erasures()).await?;
-                    refs.iter().filter_map(|(name, _)| name.erased_blob()).collect()
-                }
+                None => self.to.erased_blobs().await?,
             };
             lacking.retain(|id| !erased.contains(id));
             self.erased = Some(erased);

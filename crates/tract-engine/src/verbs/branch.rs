@@ -45,7 +45,7 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::Exists`] when the branch already exists, [`Error::BadName`] for a bad name,
-    /// [`Error::Missing`] when the commit is not stored.
+    /// [`Error::Collected`] when the commit is not stored.
     pub async fn create_branch(&self, name: &str, at: CommitId) -> Result<RefName> {
         let name = RefName::branch(name)?;
         self.create(&name, at, "branch").await?;
@@ -64,7 +64,7 @@ impl Repo {
 
     async fn create(&self, name: &RefName, at: CommitId, what: &str) -> Result<()> {
         name.check_shell_safe()?;
-        self.require_commit(at).await?;
+        self.require_uncollected(&[at]).await?;
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
@@ -72,7 +72,8 @@ impl Repo {
                 return Err(Error::Exists { name: name.clone(), at });
             }
             txn.move_ref(name, Some(RefTarget::Commit(at))).await?;
-            match txn.apply(what, &WriteOptions::default()).await? {
+            let applied = txn.apply(what, &WriteOptions::default()).await;
+            match self.or_collected(applied, &[at]).await? {
                 Applied::Done | Applied::Already => return Ok(()),
                 // Another message was erased since the check; the branch must not show it.
                 Applied::Conflict(conflict) if conflict.name == RefName::newest_erasure() => {

@@ -8,7 +8,7 @@ mod steps;
 use std::collections::HashSet;
 
 use tract_compile::View;
-use tract_core::{CommitId, Draft, Kind, Op, RefName, RefTarget};
+use tract_core::{BlobId, CommitId, Draft, Kind, Op, RefName, RefTarget};
 
 use self::steps::Steps;
 use crate::plan::{Details, Refusal, Replayed, Request, Resolution, check_hidden, replay};
@@ -190,10 +190,10 @@ impl Repo {
     /// was erased since, the branch gets the edit of the erasure on top.
     ///
     /// # Errors
-    /// [`Error::Missing`] when the commit is not stored; [`Error::KeptMoving`] when others move the
-    /// branch during every try.
+    /// [`Error::Collected`] when the commit is not stored; [`Error::KeptMoving`] when others move
+    /// the branch during every try.
     pub async fn reset(&self, branch: &RefName, to: CommitId) -> Result<Option<CommitId>> {
-        self.require_commit(to).await?;
+        self.require_uncollected(&[to]).await?;
         let mut races = self.races();
         loop {
             let mut txn = Txn::new(self)?;
@@ -202,7 +202,8 @@ impl Repo {
                 return Ok(before);
             }
             txn.move_ref(branch, Some(RefTarget::Commit(to))).await?;
-            if races.won(txn.apply("reset", &WriteOptions::default()).await?).await? {
+            let applied = txn.apply("reset", &WriteOptions::default()).await;
+            if races.won(self.or_collected(applied, &[to]).await?).await? {
                 return Ok(before);
             }
         }
@@ -231,11 +232,12 @@ impl Txn<'_> {
         let (mut made, mut left_out) = (Vec::new(), Vec::new());
         let mut refused = Vec::new();
         let mut inserted = None;
+        let erased = self.repo().erased_blobs().await?;
         for (place, step) in steps.iter().enumerate() {
             match step {
                 RebaseStep::Pick(id) => {
                     let merges = !matches!(rebase, Rebase::Pick { .. });
-                    match Box::pin(self.replay(branch, *id, merges, &mut replayed)).await {
+                    match Box::pin(self.replay(branch, *id, merges, &erased, &mut replayed)).await {
                         Ok(Some(new)) if new != *id => made.push((Some(*id), new)),
                         Ok(Some(_)) => {}
                         Ok(None) => left_out.push(*id),
@@ -288,12 +290,13 @@ impl Txn<'_> {
     }
 
     /// Replays one commit on top of a branch; `None` if its effect is already there. With `merges`,
-    /// merge commits are merged again.
+    /// merge commits are merged again. A new commit cannot have a content that is `erased`.
     async fn replay(
         &mut self,
         branch: &RefName,
         source: CommitId,
         merges: bool,
+        erased: &HashSet<BlobId>,
         replayed: &mut Replayed,
     ) -> Result<Option<CommitId>> {
         let head = self.head(branch).await?;
@@ -318,6 +321,9 @@ impl Txn<'_> {
         let planned =
             self.plan_with(head, |records| replay(&history, records, source, replayed)).await?;
         let Some(planned) = planned else { return Ok(None) };
+        if planned.record.content.is_some_and(|content| erased.contains(&content)) {
+            return Err(Refusal::ReplaysErased { target: source }.into());
+        }
         let made = self.commit(branch, &history, planned).await?;
         replayed.insert(&commit, made.id());
         Ok(Some(made.id()))

@@ -54,7 +54,7 @@ impl Repo {
     pub async fn create_signed_tag(&self, tag: &SignedTag) -> Result<RefName> {
         let name = RefName::tag(&tag.tag)?;
         let to = RefTarget::Commit(tag.commit);
-        self.require_commit(tag.commit).await?;
+        self.require_uncollected(&[tag.commit]).await?;
         let mut txn = Txn::new(self)?;
         match txn.target(&name).await? {
             Some(at) if at == to => txn.hold(&name, Some(at)),

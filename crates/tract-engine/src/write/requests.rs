@@ -116,12 +116,17 @@ impl Repo {
                 Ok(commits) => commits,
                 // A handler's decision does not depend on the head.
                 Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
-                // The branch may have moved since its head was read, and its commits may have been
-                // collected.
-                Err(error) if options.expect.is_none() && is_gone(&error) => {
-                    self.heads().forget(branch);
+                // The branch may have moved since its head was read, and its commits or the named
+                // ones may have been collected.
+                Err(error) if is_gone(&error) => {
                     drop(turn);
-                    attempts.again(error).await?;
+                    let again = if options.expect.is_none() {
+                        self.heads().forget(branch);
+                        attempts.again(error).await
+                    } else {
+                        Err(error)
+                    };
+                    self.or_collected(again, &named(&requests)).await?;
                     continue;
                 }
                 // A refusal planned on a stale cached head may not hold on the current one, so
@@ -163,7 +168,8 @@ impl Repo {
             // An error is final. `apply_once` has repeated the batch under the same id as often as
             // makes sense; a new try would get a new batch id, and would write the messages twice
             // if the first batch was stored after all.
-            match txn.apply_in_turn(branch, what, options, turn).await? {
+            let applied = txn.apply_in_turn(branch, what, options, turn).await;
+            match self.or_collected(applied, &named(&requests)).await? {
                 Applied::Done | Applied::Already => return Ok(commits),
                 Applied::Conflict(_) if options.expect.is_none() => {
                     if let Cow::Owned(requests) = &mut requests {
@@ -358,6 +364,11 @@ impl Repo {
         ToolSchema::check_names(&tools)?;
         self.write_one(branch, Request::tools(tools)).await
     }
+}
+
+/// Returns the commits that a caller named in its requests.
+fn named(requests: &[Request]) -> Vec<CommitId> {
+    requests.iter().flat_map(Request::named).collect()
 }
 
 /// Adds requests to a write. `requested` has an entry for each request that handlers were already

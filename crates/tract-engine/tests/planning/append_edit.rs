@@ -159,7 +159,7 @@ fn only_messages_can_be_edited() {
     assert_eq!(refusal, Refusal::NotVisible { target: other, hidden_by: None });
     let unknown = tract_core::CommitId::from_bytes([7; 32]);
     let error = desk.try_do(Request::edit_text(unknown, "b")).unwrap_err();
-    assert!(matches!(error, Error::Missing(_)), "{error}");
+    assert!(matches!(error, Error::Collected { .. }), "{error}");
 }
 
 #[test]

@@ -209,8 +209,24 @@ fn planted_faults_are_found() {
             "UPDATE small SET data = x'00' WHERE kind = 2 AND id = (SELECT max(id) FROM small WHERE kind = 2)",
             false,
         ),
-        ("UPDATE blobs SET h = h + 1 WHERE id = (SELECT min(id) FROM blobs)", false),
-        ("UPDATE commits SET h = h + 1 WHERE id = (SELECT min(id) FROM commits)", false),
+        ("UPDATE blobs SET h = h + 1 WHERE id = (SELECT min(id) FROM blobs)", true),
+        ("UPDATE blobs SET h = h + 1", true),
+        ("UPDATE commits SET h = h + 1 WHERE id = (SELECT min(id) FROM commits)", true),
+        ("UPDATE commits SET h = h + 1", true),
+        ("UPDATE small SET key = key + 1 WHERE kind = 3", true),
+        (
+            "INSERT INTO blobs SELECT (SELECT max(id) FROM blobs) + 1, repo, h + 1, data FROM blobs WHERE id = (SELECT min(id) FROM blobs)",
+            true,
+        ),
+        (
+            "INSERT INTO commits SELECT 1 << 40, repo, h + 1, content, rec FROM commits WHERE id = (SELECT min(id) FROM commits)",
+            true,
+        ),
+        ("UPDATE small SET sum = sum + 1 WHERE kind = 3", true),
+        (
+            "INSERT INTO small SELECT 1000000, repo, kind, key, data, sum + 1 FROM small WHERE kind = 3",
+            true,
+        ),
     ] {
         let stored = stored();
         sql(&stored.path, planted);
@@ -219,6 +235,9 @@ fn planted_faults_are_found() {
         reopen(&stored.path).check(&repo(), true).unwrap();
         let left = reopen(&stored.path).check(&repo(), false).unwrap();
         assert_eq!(left.is_empty(), derived, "{planted}: {left:?}");
+        if derived {
+            read_all(&reopen(&stored.path), &stored.line).expect(planted);
+        }
     }
 }
 

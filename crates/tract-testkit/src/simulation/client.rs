@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tract_core::{CommitId, ObjectId, StoreErrorKind};
+use tract_core::{CommitId, StoreErrorKind};
 use tract_engine::{Error, Repo};
 
 use super::case::{ClientPlan, Step};
@@ -110,7 +110,7 @@ impl Client {
         match result {
             Ok(acknowledged) => self.acknowledged(world, verb, acknowledged),
             Err(error) => {
-                if !is_accurate(verb, &error) {
+                if !is_accurate(&error) {
                     let text = format!("client {number}, {verb}: {error} ({})", error.code());
                     world.report(Invariant::Accurate, text);
                 } else if error.notes().is_empty() {
@@ -153,18 +153,6 @@ fn is_contention(error: &Error) -> bool {
 }
 
 /// Returns whether an error may occur with a healthy store.
-fn is_accurate(verb: Verb, error: &Error) -> bool {
-    // A commit that the client named by its id may be collected after it was found.
-    if let Error::Missing(ObjectId::Commit(_)) = error
-        && verb.names_any_commit()
-    {
-        return true;
-    }
-    if let Error::Store(error) = error
-        && matches!(error.kind, StoreErrorKind::Missing { object: ObjectId::Commit(_) })
-        && verb.names_any_commit()
-    {
-        return true;
-    }
+fn is_accurate(error: &Error) -> bool {
     !error.is_store_failure() && !matches!(error.code(), "missing_object" | "corrupt")
 }

@@ -175,11 +175,6 @@ impl Verb {
         )
     }
 
-    /// Returns whether it names commits by id, including unreachable ones.
-    pub(super) fn names_any_commit(self) -> bool {
-        matches!(self, Self::Reset | Self::CreateBranch | Self::Tag | Self::Revert)
-    }
-
     /// Returns whether it deletes, or is affected by deletions of others.
     pub(super) fn meets_others(self) -> bool {
         matches!(

@@ -15,7 +15,7 @@ use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 #[cfg(unix)]
-use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTSTP};
+use signal_hook::consts::{SIGABRT, SIGALRM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::app::App;
@@ -52,6 +52,15 @@ impl Screen {
             SIGHUP,
             #[cfg(unix)]
             SIGQUIT,
+            // Sent by mistake, they would end the process without restoring the terminal.
+            #[cfg(unix)]
+            SIGUSR1,
+            #[cfg(unix)]
+            SIGUSR2,
+            #[cfg(unix)]
+            SIGALRM,
+            #[cfg(unix)]
+            SIGABRT,
         ] {
             signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(failed)?;
         }

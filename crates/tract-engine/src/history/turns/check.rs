@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use tract_compile::HistoryCounts;
 use tract_core::store::Walk;
-use tract_core::{Commit, CommitId, RefName};
+use tract_core::{Commit, CommitId};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
 use super::index::{counted, counted_row, same};
@@ -92,8 +92,7 @@ pub(crate) async fn is_sound(
 /// Returns whether a message that a row covers was erased. The row may be from before: until the
 /// erasure has dropped it, it says more than its history does now.
 pub(crate) async fn covers_erased(repo: &Repo, commit: CommitId, bytes: &[u8]) -> Result<bool> {
-    let erasures = repo.store().list_refs(repo.name(), RefName::erasures()).await?;
-    let erased: HashSet<_> = erasures.iter().filter_map(|(name, _)| name.erased_blob()).collect();
+    let erased = repo.erased_blobs().await?;
     let Some(row) = TurnRow::decode(commit, bytes).filter(|_| !erased.is_empty()) else {
         return Ok(false);
     };

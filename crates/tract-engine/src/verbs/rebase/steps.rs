@@ -49,7 +49,7 @@ impl Txn<'_> {
         let repo = self.repo();
         match rebase {
             Rebase::Onto { onto, plan } => {
-                repo.require_commit(*onto).await?;
+                repo.require_uncollected(&[*onto]).await?;
                 let Some(range) = self.fork_range(head, *onto, plan.is_some()).await? else {
                     return Ok(Steps { start: head, steps: Vec::new() });
                 };
