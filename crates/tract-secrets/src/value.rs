@@ -103,10 +103,13 @@ impl Value {
         let slashes = open.len() - 1;
         let mut run = 0;
         for (at, byte) in rest.bytes().enumerate() {
+            // A quote with fewer escapes than those around the value ends a text around it. Other
+            // backslashes before it are escaped ones, at the end of the value.
+            let ends_outer = run % (slashes + 1) != slashes;
             // An escaped quote has one escape more than the quotes around the value.
-            let closes = run <= slashes || run % (2 * slashes + 2) == slashes;
-            if byte == quote && closes {
-                let end = at - run.min(slashes);
+            let closes = run % (2 * slashes + 2) == slashes;
+            if byte == quote && (ends_outer || closes) {
+                let end = at - if ends_outer { run } else { slashes };
                 return Self { range: start..start + end, is_quoted: true };
             }
             // Other quotes may be in a JSON string, which ends here.

@@ -243,6 +243,25 @@ proptest! {
 }
 
 #[test]
+fn a_value_ends_with_the_json_string_that_it_is_cut_off_in() {
+    for backslashes in 0..5 {
+        let cut = format!("api_key=\"{}{}", key(), "\\".repeat(backslashes));
+        let mut text = serde_json::json!({ "text": [cut], "next": "a \"quoted\" word" });
+        for level in 0..3 {
+            let redacted = Scanner::builtin().redact_json(&text.to_string()).expect("the key");
+            assert!(!redacted.text.contains(&key()), "{backslashes}, {level}: {}", redacted.text);
+            let mut read: serde_json::Value = serde_json::from_str(&redacted.text).expect("JSON");
+            for _ in 0..level {
+                let inner = read["inner"].as_str().expect("a text");
+                read = serde_json::from_str(inner).expect("JSON");
+            }
+            assert_eq!(read["next"], "a \"quoted\" word", "{backslashes}, {level}");
+            text = serde_json::json!({ "inner": text.to_string() });
+        }
+    }
+}
+
+#[test]
 fn values_of_flags_and_headers_are_found_where_they_look_like_credentials() {
     let secret = format!("q7Tk9ZpL2vXw{}", "8RmN4cB16dyHs6DfJ");
     for text in [
