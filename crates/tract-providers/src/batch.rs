@@ -180,7 +180,8 @@ pub enum BatchLine {
 /// ```
 pub fn batch_line(line: &str) -> Option<BatchLine> {
     let unpacked = unpacked(line);
-    let fields = Node::root(unpacked.as_deref().unwrap_or(line)).object().ok()?;
+    let fields =
+        Node::root(unpacked.as_ref().map_or(line, |line| line.text.as_str())).object().ok()?;
     let id = id_of(&fields)?;
     let is_object = |key: &str| fields.get(key).is_some_and(|node| node.is_object());
     if REQUESTS.iter().any(|key| is_object(key)) {
@@ -199,7 +200,8 @@ pub fn batch_line(line: &str) -> Option<BatchLine> {
 pub fn join_batch_lines(request: &str, result: &str) -> Option<String> {
     let unpacked_result = unpacked(result);
     let request = json::split_object(request.trim()).ok()?;
-    let result = Node::root(unpacked_result.as_deref().unwrap_or(result)).object().ok()?;
+    let result = unpacked_result.as_ref().map_or(result, |line| line.text.as_str());
+    let result = Node::root(result).object().ok()?;
     let (_, answer) = BatchResult::find(&result)?.answer.ok()?;
     let mut out = Object::new();
     for (key, raw) in &request {

@@ -17,7 +17,7 @@ use crate::raw::{Fields, Node};
 /// ```
 pub fn detect(text: &str) -> Option<Dialect> {
     let unpacked = unpacked(text);
-    let root = Node::root(unpacked.as_deref().unwrap_or(text));
+    let root = Node::root(unpacked.as_ref().map_or(text, |line| line.text.as_str()));
     if root.is_array() {
         return of_messages(&root);
     }

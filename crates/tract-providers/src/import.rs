@@ -14,7 +14,7 @@ use tract_schema::Dialect;
 use self::answer::RecordedAnswer;
 pub use self::har::{HarExchanges, har_exchanges};
 pub use self::list::listed_conversations;
-pub use self::packed::unpacked;
+pub use self::packed::{UnpackedLine, unpacked};
 use crate::batch::{self, ANSWERS, BatchResult, REQUESTS, body_of};
 use crate::detect::detect;
 use crate::drafts::{Anomaly, Watch};
@@ -75,7 +75,8 @@ impl ProviderConversation {
     /// ```
     pub fn read(text: &str, dialect: Option<Dialect>) -> Result<Self, ImportError> {
         let unpacked = unpacked(text);
-        let mut reader = ConversationReader::new(unpacked.as_deref().unwrap_or(text), dialect)?;
+        let line = unpacked.as_ref().map_or(text, |line| line.text.as_str());
+        let mut reader = ConversationReader::new(line, dialect)?;
         let mut drafts = Vec::new();
         while let Some(draft) = reader.next_draft()? {
             drafts.push(draft);
@@ -83,7 +84,9 @@ impl ProviderConversation {
         let is_answered = reader.is_answered;
         let (id, dialect, meta) = (reader.id.take(), reader.dialect, reader.meta.clone());
         let (tools, parameters) = (reader.tools.take(), reader.parameters.clone());
-        let imported = Imported { drafts, tools, parameters, anomalies: reader.finish() };
+        let mut anomalies = reader.finish();
+        anomalies.extend(unpacked.into_iter().flat_map(|line| line.replaced));
+        let imported = Imported { drafts, tools, parameters, anomalies };
         Ok(Self { id, dialect, imported, meta, is_answered })
     }
 }

@@ -53,7 +53,7 @@ pub use crate::drafts::Anomaly;
 pub use crate::error::{ImportError, ReplyError};
 pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form, compile_recorded};
 pub use crate::import::{
-    ConversationReader, HarExchanges, Imported, ProviderConversation, har_exchanges,
+    ConversationReader, HarExchanges, Imported, ProviderConversation, UnpackedLine, har_exchanges,
     listed_conversations, read_request, unpacked,
 };
 pub use crate::params::Params;

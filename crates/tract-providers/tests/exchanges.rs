@@ -64,6 +64,30 @@ fn a_body_that_is_a_json_text_is_read_as_the_object_in_it() {
 }
 
 #[test]
+fn damaged_characters_of_a_body_are_replaced_and_reported() {
+    let text = question().to_string().replace("quay", "quay \\ud83c");
+    let answer = completion().to_string().replace("Yes.", "Yes \\ud83c.");
+    for line in [
+        json!({"request": {"body": text}, "response": {"body": answer}}),
+        json!({"request": text, "response": answer}),
+    ] {
+        let read = read(&line);
+        assert_eq!(texts(&read), ["Is the quay \u{fffd} wet?", "Yes \u{fffd}."], "{line}");
+        let shown = reported(&read);
+        let replaced = shown.iter().filter(|what| what.contains("surrogate was replaced")).count();
+        assert_eq!((replaced, shown.len()), (2, 2), "{shown:?}");
+    }
+    let entry = |url: &str| json!({"request": {"url": url, "postData": {"text": text}}, "response": {"content": {"text": answer}}});
+    let entries = [
+        entry("https://api.openai.com/v1/chat/completions"),
+        entry("https://gateway.example.com/chat"),
+    ];
+    let exchanges =
+        har_exchanges(&json!({"log": {"entries": entries}}).to_string()).expect("a HAR file");
+    assert_eq!((exchanges.lines.len(), exchanges.others), (2, 0));
+}
+
+#[test]
 fn a_body_that_is_another_text_is_refused_with_the_members() {
     for body in ["", "Hi", "[]", "{\"messages\":", "\"{}\""] {
         let line = json!({"request": {"body": body}, "response": {"body": completion()}});

@@ -21,8 +21,8 @@ pub use tract_import::{
     records_of_line, reject_utf16, session_files, usage,
 };
 pub use tract_providers::{
-    Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, batch_line, detect,
-    har_exchanges, join_batch_lines, listed_conversations, unpacked,
+    Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, UnpackedLine,
+    batch_line, detect, har_exchanges, join_batch_lines, listed_conversations, unpacked,
 };
 
 use tract_providers::{Form, FormOptions, Pairing, batch_members, compile_recorded};

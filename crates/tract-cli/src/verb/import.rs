@@ -409,8 +409,11 @@ impl ImportRun<'_, '_> {
                 continue;
             };
             self.bar.inc_length(1);
-            let Document { line, text, replaced } = document;
-            let text = import::unpacked(&text).unwrap_or(text);
+            let Document { line, mut text, mut replaced } = document;
+            if let Some(unpacked) = import::unpacked(&text) {
+                text = unpacked.text;
+                replaced.extend(unpacked.replaced.iter().map(ToString::to_string));
+            }
             let text = self.with_request(text).await?;
             let fallback = format!("{stem}-{line}");
             if let Some(exchanges) = har(&text) {

@@ -4,6 +4,7 @@ use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
+use super::packed;
 use crate::batch::{ANSWERS, body_of};
 use crate::drafts::{Anomaly, Watch};
 use crate::profile_of;
@@ -64,11 +65,11 @@ impl<'a> RecordedAnswer<'a> {
         anomalies: &mut Vec<Anomaly>,
     ) -> Option<Draft> {
         let node = self.answer.take()?;
-        let mut odd = |what: String| anomalies.push(Anomaly { at: node.path.clone(), what });
-        let text = match assembled(&node, dialect) {
+        let odd = |what: String| Anomaly { at: node.path.clone(), what };
+        let text = match assembled(&node, dialect, anomalies) {
             Ok(text) => text,
             Err(why) => {
-                odd(format!("the answer is not read: {why}"));
+                anomalies.push(odd(format!("the answer is not read: {why}")));
                 return None;
             }
         };
@@ -77,13 +78,13 @@ impl<'a> RecordedAnswer<'a> {
         let reply = match reply::read_watched(dialect, answer, None, None, &mut watch) {
             Ok(reply) => reply,
             Err(error) => {
-                odd(format!("the answer is not read: {error}"));
+                anomalies.push(odd(format!("the answer is not read: {error}")));
                 return None;
             }
         };
         let draft = draft_of(&reply, parameters, self.cost);
         if draft.is_none() {
-            odd("the answer has no canonical form".to_owned());
+            anomalies.push(odd("the answer has no canonical form".to_owned()));
         }
         anomalies.extend(
             watch
@@ -103,7 +104,11 @@ fn is_answer(node: &Node<'_>) -> bool {
         return node.string().is_ok_and(|text| {
             let text = text.trim();
             let is_stream = ["data:", "event:", ": "].iter().any(|start| text.starts_with(start));
-            is_stream || (raw::is_object(text) && is_answer(&Node::root(text)))
+            let is_object_answer = || {
+                let (object, _) = packed::decoded(text, "");
+                raw::is_object(&object) && is_answer(&Node::root(&object))
+            };
+            is_stream || (text.starts_with('{') && is_object_answer())
         });
     }
     let is_one = |node: &Node<'_>| {
@@ -116,11 +121,19 @@ fn is_answer(node: &Node<'_>) -> bool {
 }
 
 /// Assembles a stream; `None` if the answer is complete.
-fn assembled(node: &Node<'_>, dialect: Dialect) -> Result<Option<String>, String> {
+fn assembled(
+    node: &Node<'_>,
+    dialect: Dialect,
+    anomalies: &mut Vec<Anomaly>,
+) -> Result<Option<String>, String> {
     let events = if node.is_string() {
         let text = node.string().map_err(|error| error.to_string())?;
-        if raw::is_object(text.trim()) {
-            return Ok(Some(text.trim().to_owned()));
+        if text.trim_start().starts_with('{') {
+            let (object, damage) = packed::decoded(text.trim(), &node.path);
+            if raw::is_object(&object) {
+                anomalies.extend(damage);
+                return Ok(Some(object));
+            }
         }
         text
     } else if node.is_array() {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use tract_core::json;
 
 use super::answer::RecordedAnswer;
 use crate::detect::{detect, of_path};
@@ -68,7 +69,7 @@ struct Content {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HarExchanges {
     /// Each as a line that [`ProviderConversation::read`](crate::ProviderConversation::read)
-    /// accepts.
+    /// accepts after damaged characters are replaced.
     pub lines: Vec<String>,
     /// Entries that are not requests to a model.
     pub others: usize,
@@ -118,7 +119,7 @@ fn line(entry: Entry) -> Option<String> {
     let path = entry.request.url.split(['?', '#']).next().unwrap_or_default().to_owned();
     let is_known = of_path(&path).is_some();
     let request = body(entry.request.post_data?)?;
-    if !raw::is_object(request.trim()) {
+    if !raw::is_received_object(request.trim()) {
         return None;
     }
     let mut out = Object::new();
@@ -131,7 +132,7 @@ fn line(entry: Entry) -> Option<String> {
     out.raw("request", request.trim());
     let answer = entry.response.and_then(|response| body(response.content?));
     if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty()) {
-        match raw::is_object(answer.trim()) {
+        match raw::is_received_object(answer.trim()) {
             true => out.raw("response", answer.trim()),
             false => out.text("response", &answer),
         };
@@ -140,6 +141,7 @@ fn line(entry: Entry) -> Option<String> {
     // A gateway may have another path. Other services have requests in a similar shape, so the
     // answer has to be one of a model as well.
     let is_exchange = || {
+        let line = json::decode(line.as_bytes()).text;
         let fields = Node::root(&line).object().ok();
         detect(&line).is_some() && fields.is_some_and(|all| RecordedAnswer::find(&all).is_some())
     };
