@@ -5,7 +5,6 @@
 //! leases and overlays of long writes.
 
 pub(crate) mod chosen;
-pub(crate) mod documents;
 pub(crate) mod erasures;
 pub(crate) mod fetch;
 pub(crate) mod hooks;

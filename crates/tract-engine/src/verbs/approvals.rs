@@ -19,9 +19,11 @@ use crate::plan::{
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{MergeProgress, Merged, merge_of};
+use crate::write::fetch::plan_with;
 use crate::write::hooks::{WriteTarget, summary_of};
 use crate::write::pending::{
     DECISIONS, Document, PENDING, Pending, PendingRequest, RecordedDecision, damaged, fresh_id,
+    read_decided, read_pending, record_change,
 };
 use crate::write::requests::check_decided_edit;
 use crate::write::txn::{Txn, WriteOptions};
@@ -74,7 +76,7 @@ impl Repo {
     pub async fn pending(&self) -> Result<Vec<Pending>> {
         let mut found = Vec::new();
         for (_, target) in self.store().list_refs(self.name(), PENDING).await? {
-            found.push(self.read_pending(&target).await?);
+            found.push(read_pending(self, &target).await?);
         }
         found.sort_by(|a, b| (a.created_at_us, &a.id).cmp(&(b.created_at_us, &b.id)));
         Ok(found)
@@ -85,7 +87,7 @@ impl Repo {
     /// # Errors
     /// [`Error::UnknownPending`]; [`Error::AlreadyDecided`] when it was decided before.
     pub async fn pending_operation(&self, id: &str) -> Result<Pending> {
-        Ok(self.waiting(id).await?.1)
+        Ok(waiting(self, id).await?.1)
     }
 
     /// Lists the decisions that are stored as documents, oldest first: rejections, and decisions on
@@ -96,7 +98,7 @@ impl Repo {
     pub async fn decisions(&self) -> Result<Vec<RecordedDecision>> {
         let mut found = Vec::new();
         for (_, target) in self.store().list_refs(self.name(), DECISIONS).await? {
-            found.push(self.read_decided(&target).await?);
+            found.push(read_decided(self, &target).await?);
         }
         found.sort_by(|a, b| (a.record.at_us, &a.id).cmp(&(b.record.at_us, &b.id)));
         Ok(found)
@@ -109,7 +111,7 @@ impl Repo {
     pub async fn decision(&self, id: &str) -> Result<Option<RecordedDecision>> {
         let Ok(name) = RefName::new(format!("{DECISIONS}{id}")) else { return Ok(None) };
         match self.ref_target(&name).await? {
-            Some(target) => self.read_decided(&target).await.map(Some),
+            Some(target) => read_decided(self, &target).await.map(Some),
             None => Ok(None),
         }
     }
@@ -135,7 +137,7 @@ impl Repo {
             let history = self.fold(head).await?;
             let mut records = Records::default();
             let planner = |records: &Records| plan(&request, &history, records);
-            let planned = self.plan_with(head, &mut records, planner).await?;
+            let planned = plan_with(self, head, &mut records, planner).await?;
             if let Op::Compress { targets } = planned.record.op {
                 // A person approves the summary of these messages. A selection by position or
                 // pattern would be evaluated again when it is carried out, and could then replace
@@ -199,7 +201,7 @@ impl Repo {
     }
 
     async fn decide(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
-        let (target, pending) = self.waiting(id).await?;
+        let (target, pending) = waiting(self, id).await?;
         if pending.request.conflicts().is_some() {
             return Box::pin(self.decide_kept(&pending.id, kind)).await;
         }
@@ -224,7 +226,7 @@ impl Repo {
                         // If another caller decided it first, carrying it out again fails: report
                         // that it was already decided.
                         Err(error) => {
-                            self.waiting(&pending.id).await?;
+                            waiting(self, &pending.id).await?;
                             return Err(error);
                         }
                     }
@@ -244,7 +246,7 @@ impl Repo {
                 Applied::Done | Applied::Already => return Ok(decided),
                 Applied::Conflict(conflict) => {
                     // It was decided elsewhere, or the branch moved.
-                    self.waiting(&pending.id).await?;
+                    waiting(self, &pending.id).await?;
                     if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
                         // The name was used twice, and an older decision is stored under it.
                         id = fresh_id("d")?;
@@ -287,7 +289,7 @@ impl Repo {
             DecisionKind::Edit(_) => "edit",
             DecisionKind::Summarize(_) => "summarize",
         };
-        let mut record = self.own_record(&pending.event, action);
+        let mut record = own_record(self, &pending.event, action);
         record.pending = Some(pending.id.clone());
         let mut record = record.after(deferral(pending).to_json().as_ref());
         let text = match kind {
@@ -314,43 +316,41 @@ impl Repo {
         };
         let old = pending.request.content().ok_or(Error::NoText)?;
         let new = with_text(old, &text);
-        self.record_change(&mut record, old, &new)?;
+        record_change(self, &mut record, old, &new)?;
         Ok((decided_request(&pending.request, &record, Some(new))?, record))
     }
+}
 
-    /// Starts the record of a decision by this handle's author.
-    pub(crate) fn own_record(&self, event: &str, action: &str) -> DecisionRecord {
-        let mut record = DecisionRecord::new(event, action, self.now_us());
-        record.handler = Some(self.who().to_owned()).filter(|who| !who.is_empty());
-        record
-    }
+/// Starts the record of a decision by this handle's author.
+pub(crate) fn own_record(repo: &Repo, event: &str, action: &str) -> DecisionRecord {
+    let mut record = DecisionRecord::new(event, action, repo.now_us());
+    record.handler = Some(repo.who().to_owned()).filter(|who| !who.is_empty());
+    record
+}
 
-    /// Finds a pending approval by its name or a prefix of it.
-    pub(crate) async fn waiting(&self, id: &str) -> Result<(RefTarget, Pending)> {
-        let all = self.store().list_refs(self.name(), PENDING).await?;
-        let name = |name: &RefName| {
-            name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned()
-        };
-        let exact = all.iter().find(|(found, _)| name(found) == id);
-        let mut like =
-            all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
-        let found = match (exact, like.next(), like.next()) {
-            (Some(found), ..) | (None, Some(found), None) => Some(found),
-            (None, ..) => None,
-        };
-        if let Some((_, target)) = found {
-            return Ok((target.clone(), self.read_pending(target).await?));
-        }
-        if let Some(decided) = self.decision(id).await? {
-            return Err(Error::AlreadyDecided {
-                id: id.to_owned(),
-                action: decided.record.action,
-                at_us: decided.record.at_us,
-            });
-        }
-        let waiting = all.iter().map(|(found, _)| name(found)).collect();
-        Err(Error::UnknownPending { id: id.to_owned(), waiting })
+/// Finds a pending approval by its name or a prefix of it.
+pub(crate) async fn waiting(repo: &Repo, id: &str) -> Result<(RefTarget, Pending)> {
+    let all = repo.store().list_refs(repo.name(), PENDING).await?;
+    let name =
+        |name: &RefName| name.as_str().strip_prefix(PENDING).unwrap_or(name.as_str()).to_owned();
+    let exact = all.iter().find(|(found, _)| name(found) == id);
+    let mut like = all.iter().filter(|(found, _)| !id.is_empty() && name(found).starts_with(id));
+    let found = match (exact, like.next(), like.next()) {
+        (Some(found), ..) | (None, Some(found), None) => Some(found),
+        (None, ..) => None,
+    };
+    if let Some((_, target)) = found {
+        return Ok((target.clone(), read_pending(repo, target).await?));
     }
+    if let Some(decided) = repo.decision(id).await? {
+        return Err(Error::AlreadyDecided {
+            id: id.to_owned(),
+            action: decided.record.action,
+            at_us: decided.record.at_us,
+        });
+    }
+    let waiting = all.iter().map(|(found, _)| name(found)).collect();
+    Err(Error::UnknownPending { id: id.to_owned(), waiting })
 }
 
 /// Returns the record of a deferral: handler, reason and earlier decisions.

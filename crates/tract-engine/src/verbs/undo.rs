@@ -16,6 +16,7 @@ use self::history::{History, RefMoves, Segment, is_undo, refs_of};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result, UndoConflict};
 use crate::repo::operation::Operation;
+use crate::write::erasures::is_at_but_for_erasures;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// A ref that was moved.
@@ -245,10 +246,10 @@ impl Repo {
             return Ok(None);
         }
         if now != last.after
-            && !self.is_at_but_for_erasures(now.as_ref(), last.after.as_ref()).await?
+            && !is_at_but_for_erasures(self, now.as_ref(), last.after.as_ref()).await?
         {
             // The operation was an erasure, which is not undone.
-            if self.is_at_but_for_erasures(last.after.as_ref(), first.before.as_ref()).await? {
+            if is_at_but_for_erasures(self, last.after.as_ref(), first.before.as_ref()).await? {
                 return Ok(None);
             }
             let by = History(self).newest(name, None).await?;

@@ -266,48 +266,46 @@ async fn mend_tools(txn: &mut Txn<'_>, branch: &RefName, known: &KnownErasures) 
     Ok(true)
 }
 
-impl Repo {
-    /// Returns whether a branch points to a commit, or to one that follows it with only edits of
-    /// erasures in between.
-    pub(crate) async fn is_at_but_for_erasures(
-        &self,
-        now: Option<&RefTarget>,
-        at: Option<&RefTarget>,
-    ) -> Result<bool> {
-        let (Some(RefTarget::Commit(now)), Some(RefTarget::Commit(at))) = (now, at) else {
+/// Returns whether a branch points to a commit, or to one that follows it with only edits of
+/// erasures in between.
+pub(crate) async fn is_at_but_for_erasures(
+    repo: &Repo,
+    now: Option<&RefTarget>,
+    at: Option<&RefTarget>,
+) -> Result<bool> {
+    let (Some(RefTarget::Commit(now)), Some(RefTarget::Commit(at))) = (now, at) else {
+        return Ok(false);
+    };
+    let known = KnownErasures::read(repo).await?;
+    let mut now = *now;
+    // Ends at the first commit that is not the edit of an erasure, so it reads few commits
+    // however far the branch has moved.
+    while now != *at {
+        let Some(commit) = repo.commit(now).await? else { return Ok(false) };
+        let Some(parent) = commit.parent() else { return Ok(false) };
+        if !is_edit_of_erasure(repo, &commit, &known).await? {
             return Ok(false);
-        };
-        let known = KnownErasures::read(self).await?;
-        let mut now = *now;
-        // Ends at the first commit that is not the edit of an erasure, so it reads few commits
-        // however far the branch has moved.
-        while now != *at {
-            let Some(commit) = self.commit(now).await? else { return Ok(false) };
-            let Some(parent) = commit.parent() else { return Ok(false) };
-            if !self.is_edit_of_erasure(&commit, &known).await? {
-                return Ok(false);
-            }
-            now = parent;
         }
-        Ok(true)
+        now = parent;
     }
+    Ok(true)
+}
 
-    async fn is_edit_of_erasure(&self, commit: &Commit, known: &KnownErasures) -> Result<bool> {
-        let is_of = |erasure: &Erasure| Some(erasure.at_us) == commit.created_at;
-        match &commit.op {
-            Op::Edit { .. } => {
-                let changes = self.changes(commit).await?;
-                let replaced = changes.iter().find_map(|change| match change {
-                    Change::Version { from, .. } => Some(from.resolve(commit.id())),
-                    Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
-                });
-                let Some(replaced) = replaced else { return Ok(false) };
-                let Some(replaced) = self.commit(replaced).await? else { return Ok(false) };
-                let erasure = known.of(replaced.content).or_else(|| known.of(replaced.verbatim));
-                Ok(erasure.is_some_and(is_of))
-            }
-            Op::Tools => Ok(known.by_blob.values().any(is_of)),
-            _ => Ok(false),
+async fn is_edit_of_erasure(repo: &Repo, commit: &Commit, known: &KnownErasures) -> Result<bool> {
+    let is_of = |erasure: &Erasure| Some(erasure.at_us) == commit.created_at;
+    match &commit.op {
+        Op::Edit { .. } => {
+            let changes = repo.changes(commit).await?;
+            let replaced = changes.iter().find_map(|change| match change {
+                Change::Version { from, .. } => Some(from.resolve(commit.id())),
+                Change::Add { .. } | Change::Remove { .. } | Change::Mark { .. } => None,
+            });
+            let Some(replaced) = replaced else { return Ok(false) };
+            let Some(replaced) = repo.commit(replaced).await? else { return Ok(false) };
+            let erasure = known.of(replaced.content).or_else(|| known.of(replaced.verbatim));
+            Ok(erasure.is_some_and(is_of))
         }
+        Op::Tools => Ok(known.by_blob.values().any(is_of)),
+        _ => Ok(false),
     }
 }

@@ -13,7 +13,9 @@ use tract_hooks::{
     OnFailure, ToolResultAction, ToolResultReceived, ToolSummarization,
 };
 
-pub(crate) use self::summary::{SUMMARIZATION_CONFIG, conversation, request, summary_of};
+pub(crate) use self::summary::{
+    SUMMARIZATION_CONFIG, conversation, request, stored_summarization, summary_of,
+};
 use crate::plan::{PlannedCommit, Request};
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
@@ -216,7 +218,7 @@ impl WriteTarget<'_> {
         let config = match self.summaries.and_then(OnceLock::get) {
             Some(known) => known.clone(),
             None => {
-                let read = self.repo.tool_summarization().await?;
+                let read = stored_summarization(self.repo).await?;
                 if let Some(summaries) = self.summaries {
                     // Another task may have stored the same value first.
                     let _ = summaries.set(read.clone());

@@ -313,57 +313,55 @@ pub(crate) fn fresh_id(first: &str) -> Result<String> {
     Ok(format!("{first}-{digits}"))
 }
 
-impl Repo {
-    /// Records the change of a content. Returns the blob of the original.
-    pub(crate) fn record_change(
-        &self,
-        record: &mut DecisionRecord,
-        old: &Content,
-        new: &Content,
-    ) -> Result<Blob> {
-        let original = Blob::seal(old.to_blob()?);
-        record.before = Some(original.id().to_hex());
-        record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
-        record.tokens_before = Some(self.count(&old.text()));
-        record.tokens_after = Some(self.count(&new.text()));
-        Ok(original)
-    }
+/// Records the change of a content. Returns the blob of the original.
+pub(crate) fn record_change(
+    repo: &Repo,
+    record: &mut DecisionRecord,
+    old: &Content,
+    new: &Content,
+) -> Result<Blob> {
+    let original = Blob::seal(old.to_blob()?);
+    record.before = Some(original.id().to_hex());
+    record.after = Some(Blob::seal(new.to_blob()?).id().to_hex());
+    record.tokens_before = Some(repo.count(&old.text()));
+    record.tokens_after = Some(repo.count(&new.text()));
+    Ok(original)
+}
 
-    /// Reads the document that a ref points to.
-    pub(crate) async fn document<T: serde::de::DeserializeOwned>(
-        &self,
-        target: &RefTarget,
-    ) -> Result<T> {
-        let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
-        let blob = self.require_blob(id).await?;
-        let read = serde_json::from_slice(blob.bytes());
-        Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
-    }
+/// Reads the document that a ref points to.
+pub(crate) async fn read_document<T: serde::de::DeserializeOwned>(
+    repo: &Repo,
+    target: &RefTarget,
+) -> Result<T> {
+    let id = target.blob().ok_or_else(|| damaged("expected a document, found a commit"))?;
+    let blob = repo.require_blob(id).await?;
+    let read = serde_json::from_slice(blob.bytes());
+    Ok(read.map_err(|error| damage(ObjectId::Blob(id), format!("as a document: {error}")))?)
+}
 
-    /// Reads a pending approval.
-    pub(crate) async fn read_pending(&self, target: &RefTarget) -> Result<Pending> {
-        let doc: PendingDoc = self.document(target).await?;
-        Ok(Pending {
-            id: doc.id,
-            event: doc.event,
-            branch: RefName::new(doc.branch)?,
-            head: doc.head,
-            handler: doc.handler,
-            reason: doc.reason,
-            created_at_us: doc.created_at_us,
-            request: doc.request.into_request()?,
-        })
-    }
+/// Reads a pending approval.
+pub(crate) async fn read_pending(repo: &Repo, target: &RefTarget) -> Result<Pending> {
+    let doc: PendingDoc = read_document(repo, target).await?;
+    Ok(Pending {
+        id: doc.id,
+        event: doc.event,
+        branch: RefName::new(doc.branch)?,
+        head: doc.head,
+        handler: doc.handler,
+        reason: doc.reason,
+        created_at_us: doc.created_at_us,
+        request: doc.request.into_request()?,
+    })
+}
 
-    /// Reads a recorded decision.
-    pub(crate) async fn read_decided(&self, target: &RefTarget) -> Result<RecordedDecision> {
-        let doc: DecisionDoc = self.document(target).await?;
-        Ok(RecordedDecision {
-            id: doc.id,
-            branch: RefName::new(doc.branch)?,
-            record: doc.record,
-            request: doc.request.into_request()?,
-            commit: doc.commit,
-        })
-    }
+/// Reads a recorded decision.
+pub(crate) async fn read_decided(repo: &Repo, target: &RefTarget) -> Result<RecordedDecision> {
+    let doc: DecisionDoc = read_document(repo, target).await?;
+    Ok(RecordedDecision {
+        id: doc.id,
+        branch: RefName::new(doc.branch)?,
+        record: doc.record,
+        request: doc.request.into_request()?,
+        commit: doc.commit,
+    })
 }

@@ -25,14 +25,12 @@ pub struct Races {
     lost: usize,
 }
 
-impl Repo {
-    /// Starts counting the lost races of a write.
-    pub fn races(&self) -> Races {
-        Races { limit: self.retry_for(), first: None, lost: 0 }
-    }
-}
-
 impl Races {
+    /// Starts counting the lost races of a write that is retried for up to `limit`.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, first: None, lost: 0 }
+    }
+
     /// Returns the number of lost races.
     pub(crate) fn lost(&self) -> usize {
         self.lost
@@ -96,7 +94,7 @@ pub struct Attempts {
 impl Attempts {
     /// Starts counting the attempts to write to a repository, or to read it.
     pub fn new(repo: &Repo) -> Self {
-        Self { races: repo.races(), gone: None }
+        Self { races: Races::new(repo.retry_for()), gone: None }
     }
 
     /// Returns if another attempt makes sense after an error: an object that was needed is gone.

@@ -23,17 +23,18 @@
 
 use std::borrow::Cow;
 
-use tract_core::{Applied, Commit, CommitId, Draft, RefName, RefTarget, ToolSchema};
+use tract_core::{Applied, Blob, Commit, CommitId, Draft, RefName, RefTarget, ToolSchema};
 use tract_hooks::{BeforeCommit, BeforeCompress, ToolResultReceived};
 
 use crate::plan::{BranchTip, Request, Selection, current_version, is_plain, unchanged_since};
 use crate::repo::Repo;
+use crate::repo::batch::{apply_and_tell, require_done};
 use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::write::chosen::PlannedTargets;
-use crate::write::races::Attempts;
+use crate::write::races::{Attempts, Races};
 use crate::write::spare::ReleasedContents;
-use crate::write::txn::{Txn, WriteOptions};
+use crate::write::txn::{Txn, WriteOptions, ref_edit};
 
 /// Number of lost races after which a write no longer plans on top of a write in flight. The first
 /// loss is usually another handle that moved the branch, and the second one an unlucky retry. A
@@ -363,6 +364,51 @@ impl Repo {
     pub async fn set_tools(&self, branch: &RefName, tools: Vec<ToolSchema>) -> Result<Commit> {
         ToolSchema::check_names(&tools)?;
         self.write_one(branch, Request::tools(tools)).await
+    }
+
+    /// Reads the documents whose names begin with `prefix`, sorted by name.
+    ///
+    /// # Errors
+    /// [`Error::Missing`](crate::Error::Missing) for a blob that is not stored; when the store
+    /// fails.
+    pub async fn documents(&self, prefix: &str) -> Result<Vec<(RefName, Blob)>> {
+        let mut found = Vec::new();
+        for (name, target) in self.store().list_refs(self.name(), prefix).await? {
+            if let RefTarget::Blob(id) = target {
+                found.push((name, self.require_blob(id).await?));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Writes documents, all or none, and notes `what` in the ref log. Unchanged documents are
+    /// skipped; if none changed, nothing is written.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`](crate::Error::Conflict) when a document was moved since it was read;
+    /// when the store fails.
+    pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
+        let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
+        let targets = self.store().refs(self.name(), &names).await?;
+        let operation = self.operation_or_new(None)?;
+        let mut batch = self.batch(&operation, what)?;
+        for ((name, blob), target) in documents.into_iter().zip(targets) {
+            let to = RefTarget::Blob(blob.id());
+            if target.as_ref() == Some(&to) {
+                continue;
+            }
+            batch.blobs.push(blob);
+            batch.refs.push(ref_edit(name, target, Some(to)));
+        }
+        if batch.refs.is_empty() {
+            return Ok(());
+        }
+        require_done(apply_and_tell(self, &operation, batch).await?)
+    }
+
+    /// Starts counting the lost races of a write.
+    pub fn races(&self) -> Races {
+        Races::new(self.retry_for())
     }
 }
 

@@ -25,6 +25,7 @@ use crate::repo::erasure_mark::ErasureMark;
 use crate::repo::error::{Error, Result};
 use crate::repo::operation::Operation;
 use crate::write::erasures::KnownErasures;
+use crate::write::fetch::plan_with;
 use crate::write::hooks::{Configured, NotWritten, Ruled, WriteTarget};
 use crate::write::pending::Document;
 
@@ -291,7 +292,7 @@ impl<'a> Txn<'a> {
             self.records.restart_chain();
             self.planned_on = head;
         }
-        self.repo.plan_with(head, &mut self.records, planner).await
+        plan_with(self.repo, head, &mut self.records, planner).await
     }
 
     /// Carries out a request on a branch and moves the branch to the new commit.

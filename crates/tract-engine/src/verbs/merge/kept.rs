@@ -19,6 +19,7 @@ use crate::plan::{
 };
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
+use crate::verbs::approvals::{own_record, waiting};
 use crate::write::hooks::WriteTarget;
 use crate::write::pending::{Document, KEPT_MERGE, Pending, PendingRequest, RecordedDecision};
 use crate::write::races::Attempts;
@@ -135,7 +136,7 @@ impl Repo {
         id: &str,
         resolve: impl Fn(&MergeConflict) -> Option<Resolution> + Send + Sync + 'static,
     ) -> Result<KeptMerge> {
-        let pending = self.waiting(id).await?.1;
+        let pending = waiting(self, id).await?.1;
         let plain = self.with_hooks(Hooks::new());
         let mut txn = Txn::new(&plain)?;
         let resolve: Arc<ResolveFn> = Arc::new(resolve);
@@ -177,7 +178,7 @@ impl Repo {
         let mut first_seen: Option<Decisions> = None;
         let mut id = id.to_owned();
         loop {
-            let (target, pending) = self.waiting(&id).await?;
+            let (target, pending) = waiting(self, &id).await?;
             id.clone_from(&pending.id);
             let stored = decisions(&pending)?;
             let mut txn = Txn::new(&plain)?;
@@ -185,7 +186,7 @@ impl Repo {
                 Ok(planned) => planned,
                 // If another caller completed the merge first, report that.
                 Err(error) => {
-                    self.waiting(&id).await?;
+                    waiting(self, &id).await?;
                     return Err(error);
                 }
             };
@@ -240,7 +241,7 @@ impl Repo {
         let mut races = self.races();
         let mut id = id.to_owned();
         loop {
-            let (target, pending) = self.waiting(&id).await?;
+            let (target, pending) = waiting(self, &id).await?;
             id.clone_from(&pending.id);
             source_of(&pending)?;
             let recorded = self.decision_on_merge(&pending, "abort", reason.clone(), None);
@@ -260,7 +261,7 @@ impl Repo {
         reason: Option<String>,
         commit: Option<&Commit>,
     ) -> RecordedDecision {
-        let mut record = self.own_record(&pending.event, action);
+        let mut record = own_record(self, &pending.event, action);
         record.pending = Some(pending.id.clone());
         record.reason = reason;
         RecordedDecision {

@@ -7,7 +7,9 @@ use super::summary_of;
 use super::{DecisionSource, NotWritten, Ruled, WriteTarget, with_summary};
 use crate::plan::{Details, Request, with_answer_of};
 use crate::repo::error::{DeferredOperation, Rejected, Result};
-use crate::write::pending::{Document, Pending, PendingRequest, RecordedDecision, fresh_id};
+use crate::write::pending::{
+    Document, Pending, PendingRequest, RecordedDecision, fresh_id, record_change,
+};
 
 impl WriteTarget<'_> {
     /// Checks that a handler's content can replace the original.
@@ -35,7 +37,7 @@ impl WriteTarget<'_> {
         let Some((old, origin, keeps)) = request.said_mut() else { return Ok(None) };
         let mut record = source.record(self.repo, action);
         record.by = Some(origin.by.as_str().to_owned());
-        let original = self.repo.record_change(&mut record, old, &content)?;
+        let original = record_change(self.repo, &mut record, old, &content)?;
         more(&mut record);
         // If another handler changed it before, the true original is already first and stays there.
         let is_last = is_message && origin.by == AuthorKind::Hook;

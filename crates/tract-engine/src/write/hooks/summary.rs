@@ -10,6 +10,7 @@ use tract_hooks::{Summarize, SummaryError, ToolSummarization, kept_texts, summar
 use super::WriteTarget;
 use crate::repo::Repo;
 use crate::repo::error::Result;
+use crate::write::pending::read_document;
 
 /// The ref of the configuration of automatic summaries.
 pub(crate) const SUMMARIZATION_CONFIG: &str = "config/tool-summarization";
@@ -17,16 +18,14 @@ pub(crate) const SUMMARIZATION_CONFIG: &str = "config/tool-summarization";
 /// Maximum length of the conversation passed to a summarizer, in characters. The end is kept.
 const CONTEXT_CHARS: usize = 12_000;
 
-impl Repo {
-    /// Reads the configuration of automatic summaries; `None` if there is no configuration.
-    ///
-    /// # Errors
-    /// When the store fails, or the document is damaged.
-    pub async fn tool_summarization(&self) -> Result<Option<Arc<ToolSummarization>>> {
-        let name = RefName::new(SUMMARIZATION_CONFIG)?;
-        let Some(target) = self.ref_target(&name).await? else { return Ok(None) };
-        Ok(Some(Arc::new(self.document(&target).await?)))
-    }
+/// Reads the configuration of automatic summaries; `None` if there is no configuration.
+///
+/// # Errors
+/// When the store fails, or the document is damaged.
+pub(crate) async fn stored_summarization(repo: &Repo) -> Result<Option<Arc<ToolSummarization>>> {
+    let name = RefName::new(SUMMARIZATION_CONFIG)?;
+    let Some(target) = repo.ref_target(&name).await? else { return Ok(None) };
+    Ok(Some(Arc::new(read_document(repo, &target).await?)))
 }
 
 /// Summarizes one content with the hooks' summarizer port.

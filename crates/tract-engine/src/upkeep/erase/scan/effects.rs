@@ -12,7 +12,7 @@ use super::super::message::slot_of;
 use super::super::search::{Search, emptied};
 use super::{ErasureExtent, Scan};
 use crate::repo::error::Result;
-use crate::write::pending::{DECISIONS, Document};
+use crate::write::pending::{DECISIONS, Document, read_decided};
 
 impl Scan<'_> {
     /// Finds the documents with answers of erased results, and their new text.
@@ -64,7 +64,7 @@ impl Scan<'_> {
                 continue;
             };
             // `verify` reports documents that cannot be read.
-            let Ok(mut decided) = repo.read_decided(&target).await else { continue };
+            let Ok(mut decided) = read_decided(repo, &target).await else { continue };
             let Some(commit) = decided.commit else { continue };
             if self.commits.get(&commit) != Some(&ErasureExtent::Whole) {
                 continue;
