@@ -88,7 +88,7 @@ pub struct PruneReport {
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when refs keep moving; when the store fails.
 /// Nothing is deleted then.
 pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
-    let (mut races, mut attempts) = (repo.races(), Attempts::new(repo));
+    let mut attempts = Attempts::new(repo);
     loop {
         let plan = match Plan::make(repo, options).await {
             Ok(plan) => plan,
@@ -108,7 +108,7 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
         for (name, target) in plan.deleted {
             txn.move_from(&name, Some(target), None);
         }
-        if races.won(txn.apply("prune", &WriteOptions::default()).await?).await? {
+        if attempts.won(txn.apply("prune", &WriteOptions::default()).await?).await? {
             return Ok(plan.report);
         }
     }

@@ -1,32 +1,112 @@
 //! Pending approvals: decisions on deferred operations, and results of a turn that are written
-//! together.
+//! together. A call whose result is rejected still gets an answer.
 
-mod turn;
-
+use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use serde::Deserialize;
 use tract_core::{
-    Applied, AuthorKind, Blob, Commit, CommitId, Content, Draft, Op, Origin, RefName, RefTarget,
-    ToolCall,
+    Applied, AuthorKind, Blob, BoundCall, Commit, CommitId, Content, Draft, Op, Origin, RefName,
+    RefTarget, ToolCall,
 };
 use tract_hooks::{DecisionRecord, Hooks, Summarize};
 
-pub use self::turn::{BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded};
 use crate::plan::{
     History, Records, Refusal, Request, ResolveFn, Selection, edited_slot, plan, version_of,
     with_text,
 };
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
 use crate::verbs::merge::{MergeProgress, Merged, merge_of};
 use crate::write::fetch::plan_with;
-use crate::write::hooks::{WriteTarget, summary_of};
+use crate::write::hooks::{NotWritten, WriteTarget, summary_of};
 use crate::write::pending::{
     DECISIONS, Document, PENDING, Pending, PendingRequest, RecordedDecision, damaged, fresh_id,
     read_decided, read_pending, record_change,
 };
+use crate::write::races::Attempts;
 use crate::write::requests::check_decided_edit;
 use crate::write::txn::{Txn, WriteOptions};
+
+/// The outcome of one result of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TurnAnswer {
+    /// It was committed, unchanged or changed.
+    Committed(Commit),
+    /// It was rejected. The call is answered by an error with the reason.
+    Rejected {
+        /// The answer.
+        commit: Commit,
+        /// The handler, the reason and the original.
+        rejected: Box<Rejected>,
+    },
+    /// It is pending, and the call is still open.
+    Deferred(DeferredOperation),
+    /// The call already had a real answer, not one made up by a run. The answer is kept and the
+    /// result dropped.
+    Answered {
+        /// The answer that is kept.
+        by: CommitId,
+    },
+}
+
+/// Additional objects for the batch of a turn. It is called again for each retry of the write.
+#[async_trait]
+pub trait BatchAttachment: fmt::Debug + Send + Sync {
+    /// Adds it to a write.
+    ///
+    /// # Errors
+    /// When it cannot be added; nothing of the turn is written then.
+    async fn add_to(&self, txn: &mut Txn<'_>) -> Result<()>;
+}
+
+/// The outcome of a turn, to be stored in one durable write.
+#[derive(Clone, Debug, Default)]
+pub struct TurnRecord {
+    /// The results, in order. Handlers are asked about each.
+    pub results: Vec<Draft>,
+    /// Calls that need approval before they run.
+    pub deferred: Vec<DeferredCall>,
+    /// Further requests to write with them, such as the state of tools. Handlers are not asked.
+    pub also: Vec<Request>,
+    /// Objects other than commits to write with them, such as claims on effects.
+    pub alongside: Option<Arc<dyn BatchAttachment>>,
+}
+
+/// A call that needs approval before it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeferredCall {
+    /// The call.
+    pub call: ToolCall,
+    /// The message with the call.
+    pub commit: CommitId,
+    /// The handler or policy that deferred it.
+    pub by: String,
+    /// The reason.
+    pub reason: String,
+    /// Its position among the calls of the message, from 0.
+    pub index: u32,
+    /// The exact call that runs once it is approved.
+    pub bound: BoundCall,
+}
+
+/// The objects that were written for a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnRecorded {
+    /// The outcome of each result.
+    pub answers: Vec<TurnAnswer>,
+    /// The new pending approvals.
+    pub pending: Vec<Pending>,
+    /// The commits of the further requests.
+    pub also: Vec<Commit>,
+}
+
+/// The write of one result, after handlers were asked.
+enum ResultWrite {
+    Request(Box<Request>, Option<(Box<Rejected>, Document)>),
+    Deferred(DeferredOperation, Document),
+}
 
 impl Repo {
     /// Reads the original of a changed message: the content that a handler replaced when it was
@@ -59,16 +139,7 @@ impl Repo {
             None => self.content_of(first.id()).await.map(Some),
         }
     }
-}
 
-enum DecisionKind {
-    Approve,
-    Reject(String),
-    Edit(String),
-    Summarize(Summarize),
-}
-
-impl Repo {
     /// Lists the pending approvals, oldest first.
     ///
     /// # Errors
@@ -167,7 +238,7 @@ impl Repo {
     /// [`Error::UnknownPending`], [`Error::AlreadyDecided`]; [`Error::Refused`] when it is no
     /// longer possible, or edits a message that changed since. It then stays pending.
     pub async fn approve(&self, id: &str) -> Result<RecordedDecision> {
-        self.decide(id, DecisionKind::Approve).await
+        decide(self, id, DecisionKind::Approve).await
     }
 
     /// Discards a pending approval. If it is a result, or a call, that is still open, the call is
@@ -176,7 +247,7 @@ impl Repo {
     /// # Errors
     /// As [`approve`](Self::approve).
     pub async fn reject(&self, id: &str, reason: impl Into<String>) -> Result<RecordedDecision> {
-        self.decide(id, DecisionKind::Reject(reason.into())).await
+        decide(self, id, DecisionKind::Reject(reason.into())).await
     }
 
     /// Carries out a pending approval with another text. The original is kept.
@@ -188,7 +259,7 @@ impl Repo {
         id: &str,
         text: impl Into<String>,
     ) -> Result<RecordedDecision> {
-        self.decide(id, DecisionKind::Edit(text.into())).await
+        decide(self, id, DecisionKind::Edit(text.into())).await
     }
 
     /// Carries out a pending approval with a summary of its text. The original is kept.
@@ -197,128 +268,198 @@ impl Repo {
     /// As [`edit_pending`](Self::edit_pending); [`Error::Summary`] when no usable summary could be
     /// made. It then stays pending.
     pub async fn summarize_pending(&self, id: &str, how: &Summarize) -> Result<RecordedDecision> {
-        self.decide(id, DecisionKind::Summarize(how.clone())).await
+        decide(self, id, DecisionKind::Summarize(how.clone())).await
     }
 
-    async fn decide(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
-        let (target, pending) = waiting(self, id).await?;
-        if pending.request.conflicts().is_some() {
-            return Box::pin(self.decide_kept(&pending.id, kind)).await;
-        }
-        let name = RefName::new(format!("{PENDING}{}", pending.id))?;
-        // The caller makes the decision, so the handlers are not asked again.
-        let plain = self.with_hooks(Hooks::new());
-        let (request, record) = self.decided(&pending, &kind).await?;
-        let mut id = pending.id.clone();
-        let mut races = self.races();
-        loop {
-            let mut txn = Txn::new(&plain)?;
-            // The document is deleted in the batch that carries out the request. Of two callers
-            // that decide, one finds it deleted, so nothing is carried out twice.
-            txn.move_from(&name, Some(target.clone()), None);
-            let commit = match &kind {
-                DecisionKind::Reject(reason) => {
-                    refused(&mut txn, &pending, reason, record.clone()).await?
-                }
-                DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
-                    match carried_out(&mut txn, &pending, &request).await {
-                        Ok(commit) => commit,
-                        // If another caller decided it first, carrying it out again fails: report
-                        // that it was already decided.
-                        Err(error) => {
-                            waiting(self, &pending.id).await?;
-                            return Err(error);
-                        }
-                    }
-                }
-            };
-            let decided = RecordedDecision {
-                id: id.clone(),
-                branch: pending.branch.clone(),
-                record: record.clone(),
-                request: pending.request.clone(),
-                commit: commit.map(|commit| commit.id()),
-            };
-            // Added after planning, because the record names the commit that was made.
-            txn.add_document(&Document::decided(&decided)?)?;
-            let what = format!("pending {}", record.action);
-            match txn.apply(&what, &WriteOptions::default()).await? {
-                Applied::Done | Applied::Already => return Ok(decided),
-                Applied::Conflict(conflict) => {
-                    // It was decided elsewhere, or the branch moved.
-                    waiting(self, &pending.id).await?;
-                    if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
-                        // The name was used twice, and an older decision is stored under it.
-                        id = fresh_id("d")?;
-                    }
-                    races.lose().await?;
-                }
-                Applied::Moved(_) => races.lose().await?,
-            }
-        }
-    }
-
-    /// Completes or discards a kept merge.
-    async fn decide_kept(&self, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
-        match kind {
-            DecisionKind::Approve => {
-                let nothing: Arc<ResolveFn> = Arc::new(|_| None);
-                match self.resolve_kept(id, &nothing).await? {
-                    (_, Some(recorded)) => Ok(recorded),
-                    (MergeProgress::Kept(kept), None) => {
-                        let open = kept.open().map(|open| open.conflict.clone()).collect();
-                        Err(Refusal::Conflicts(open).into())
-                    }
-                    (MergeProgress::Merged(_), None) => Err(damaged("a merge without a record")),
-                }
-            }
-            DecisionKind::Reject(reason) => self.abort_merge(id, reason).await,
-            DecisionKind::Edit(_) | DecisionKind::Summarize(_) => Err(Error::NoText),
-        }
-    }
-
-    /// Returns the request to carry out for a decision, and the record of it.
-    async fn decided(
+    /// Records the results of a turn: all in one durable write, or none. Handlers are asked once
+    /// about each; a rejected result does not leave its call without an answer.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); a message of another kind than a tool result is refused.
+    pub async fn answer_turn(
         &self,
-        pending: &Pending,
-        kind: &DecisionKind,
-    ) -> Result<(PendingRequest, DecisionRecord)> {
-        let action = match kind {
-            DecisionKind::Approve => "approve",
-            DecisionKind::Reject(_) => "reject",
-            DecisionKind::Edit(_) => "edit",
-            DecisionKind::Summarize(_) => "summarize",
-        };
-        let mut record = own_record(self, &pending.event, action);
-        record.pending = Some(pending.id.clone());
-        let mut record = record.after(deferral(pending).to_json().as_ref());
-        let text = match kind {
-            DecisionKind::Approve => {
-                return Ok((decided_request(&pending.request, &record, None)?, record));
-            }
-            DecisionKind::Reject(reason) => {
-                record.reason = Some(reason.clone());
-                return Ok((pending.request.clone(), record));
-            }
-            DecisionKind::Edit(text) => text.clone(),
-            DecisionKind::Summarize(how) => {
-                let content = pending.request.content().ok_or(Error::NoText)?;
-                let tool = match content {
-                    Content::ToolResult(answer) => answer.name.clone(),
-                    _ => None,
-                };
-                let place = WriteTarget::new(self, &pending.branch, pending.head);
-                let summary = summary_of(place, content, tool.as_deref(), how).await?;
-                record.instructions = how.instructions.clone();
-                record.model = summary.by;
-                summary.text
-            }
-        };
-        let old = pending.request.content().ok_or(Error::NoText)?;
-        let new = with_text(old, &text);
-        record_change(self, &mut record, old, &new)?;
-        Ok((decided_request(&pending.request, &record, Some(new))?, record))
+        branch: &RefName,
+        results: Vec<Draft>,
+    ) -> Result<Vec<TurnAnswer>> {
+        let record = TurnRecord { results, ..TurnRecord::default() };
+        Ok(self.record_turn(branch, &record).await?.answers)
     }
+
+    /// Records the outcome of a turn: all in one durable write, or none. Handlers are asked once
+    /// about each result; a rejected result does not leave its call without an answer.
+    ///
+    /// A result may arrive late, after a later run answered its call as interrupted or not
+    /// executed. That answer is then reverted and replaced by the result. Any other answer is kept.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write); a message of another kind than a tool result is refused.
+    pub async fn record_turn(&self, branch: &RefName, turn: &TurnRecord) -> Result<TurnRecorded> {
+        let (mut pending, mut documents) = (Vec::new(), Vec::new());
+        if !turn.deferred.is_empty() {
+            let place = WriteTarget::new(self, branch, self.head_of(branch).await?);
+            for deferred in &turn.deferred {
+                let (call, commit) = (deferred.call.clone(), Some(deferred.commit));
+                let (index, bound) = (Some(deferred.index), Some(Box::new(deferred.bound.clone())));
+                let pending_request = PendingRequest::Call { call, commit, index, bound };
+                let (waits, document) = place.pending(
+                    "p",
+                    pending_request,
+                    "before_dispatch",
+                    &deferred.by,
+                    deferred.reason.clone(),
+                )?;
+                pending.push(waits);
+                documents.push(document);
+            }
+        }
+        // The decisions of the hooks about each result, kept over lost races. Hooks may ask a
+        // person or summarize, so they are asked once, while the plan is made again on every new
+        // head.
+        let mut settled: Vec<Option<ResultWrite>> = turn.results.iter().map(|_| None).collect();
+        let mut attempts = Attempts::new(self);
+        loop {
+            let mut txn = Txn::new(self)?;
+            let planned = add_turn(&mut txn, branch, turn, &documents, &mut settled).await;
+            let (answers, also) = match planned {
+                Ok(planned) => planned,
+                // The branch may have moved since it was read, and its commits may be collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
+            if attempts.won(txn.apply("commit", &WriteOptions::default()).await?).await? {
+                return Ok(TurnRecorded { answers, pending, also });
+            }
+        }
+    }
+}
+
+enum DecisionKind {
+    Approve,
+    Reject(String),
+    Edit(String),
+    Summarize(Summarize),
+}
+
+async fn decide(repo: &Repo, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+    let (target, pending) = waiting(repo, id).await?;
+    if pending.request.conflicts().is_some() {
+        return Box::pin(decide_kept(repo, &pending.id, kind)).await;
+    }
+    let name = RefName::new(format!("{PENDING}{}", pending.id))?;
+    // The caller makes the decision, so the handlers are not asked again.
+    let plain = repo.with_hooks(Hooks::new());
+    let (request, record) = decided(repo, &pending, &kind).await?;
+    let mut id = pending.id.clone();
+    let mut races = repo.races();
+    loop {
+        let mut txn = Txn::new(&plain)?;
+        // The document is deleted in the batch that carries out the request. Of two callers
+        // that decide, one finds it deleted, so nothing is carried out twice.
+        txn.move_from(&name, Some(target.clone()), None);
+        let commit = match &kind {
+            DecisionKind::Reject(reason) => {
+                refused(&mut txn, &pending, reason, record.clone()).await?
+            }
+            DecisionKind::Approve | DecisionKind::Edit(_) | DecisionKind::Summarize(_) => {
+                match carried_out(&mut txn, &pending, &request).await {
+                    Ok(commit) => commit,
+                    // If another caller decided it first, carrying it out again fails: report
+                    // that it was already decided.
+                    Err(error) => {
+                        waiting(repo, &pending.id).await?;
+                        return Err(error);
+                    }
+                }
+            }
+        };
+        let decided = RecordedDecision {
+            id: id.clone(),
+            branch: pending.branch.clone(),
+            record: record.clone(),
+            request: pending.request.clone(),
+            commit: commit.map(|commit| commit.id()),
+        };
+        // Added after planning, because the record names the commit that was made.
+        txn.add_document(&Document::decided(&decided)?)?;
+        let what = format!("pending {}", record.action);
+        match txn.apply(&what, &WriteOptions::default()).await? {
+            Applied::Done | Applied::Already => return Ok(decided),
+            Applied::Conflict(conflict) => {
+                // It was decided elsewhere, or the branch moved.
+                waiting(repo, &pending.id).await?;
+                if conflict.name.as_str().strip_prefix(DECISIONS) == Some(id.as_str()) {
+                    // The name was used twice, and an older decision is stored under it.
+                    id = fresh_id("d")?;
+                }
+                races.lose().await?;
+            }
+            Applied::Moved(_) => races.lose().await?,
+        }
+    }
+}
+
+/// Completes or discards a kept merge.
+async fn decide_kept(repo: &Repo, id: &str, kind: DecisionKind) -> Result<RecordedDecision> {
+    match kind {
+        DecisionKind::Approve => {
+            let nothing: Arc<ResolveFn> = Arc::new(|_| None);
+            match repo.resolve_kept(id, &nothing).await? {
+                (_, Some(recorded)) => Ok(recorded),
+                (MergeProgress::Kept(kept), None) => {
+                    let open = kept.open().map(|open| open.conflict.clone()).collect();
+                    Err(Refusal::Conflicts(open).into())
+                }
+                (MergeProgress::Merged(_), None) => Err(damaged("a merge without a record")),
+            }
+        }
+        DecisionKind::Reject(reason) => repo.abort_merge(id, reason).await,
+        DecisionKind::Edit(_) | DecisionKind::Summarize(_) => Err(Error::NoText),
+    }
+}
+
+/// Returns the request to carry out for a decision, and the record of it.
+async fn decided(
+    repo: &Repo,
+    pending: &Pending,
+    kind: &DecisionKind,
+) -> Result<(PendingRequest, DecisionRecord)> {
+    let action = match kind {
+        DecisionKind::Approve => "approve",
+        DecisionKind::Reject(_) => "reject",
+        DecisionKind::Edit(_) => "edit",
+        DecisionKind::Summarize(_) => "summarize",
+    };
+    let mut record = own_record(repo, &pending.event, action);
+    record.pending = Some(pending.id.clone());
+    let mut record = record.after(deferral(pending).to_json().as_ref());
+    let text = match kind {
+        DecisionKind::Approve => {
+            return Ok((decided_request(&pending.request, &record, None)?, record));
+        }
+        DecisionKind::Reject(reason) => {
+            record.reason = Some(reason.clone());
+            return Ok((pending.request.clone(), record));
+        }
+        DecisionKind::Edit(text) => text.clone(),
+        DecisionKind::Summarize(how) => {
+            let content = pending.request.content().ok_or(Error::NoText)?;
+            let tool = match content {
+                Content::ToolResult(answer) => answer.name.clone(),
+                _ => None,
+            };
+            let place = WriteTarget::new(repo, &pending.branch, pending.head);
+            let summary = summary_of(place, content, tool.as_deref(), how).await?;
+            record.instructions = how.instructions.clone();
+            record.model = summary.by;
+            summary.text
+        }
+    };
+    let old = pending.request.content().ok_or(Error::NoText)?;
+    let new = with_text(old, &text);
+    record_change(repo, &mut record, old, &new)?;
+    Ok((decided_request(&pending.request, &record, Some(new))?, record))
 }
 
 /// Starts the record of a decision by this handle's author.
@@ -503,4 +644,138 @@ fn error_result(
     };
     draft.keeps.extend(original);
     draft
+}
+
+/// Adds the outcome of a turn to a write. Returns the outcome of each result, and the commits of the
+/// further requests. Handlers are asked about the results that are not `settled`.
+async fn add_turn(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    turn: &TurnRecord,
+    documents: &[Document],
+    settled: &mut [Option<ResultWrite>],
+) -> Result<(Vec<TurnAnswer>, Vec<Commit>)> {
+    let mut answers = Vec::with_capacity(turn.results.len());
+    for (draft, settled) in turn.results.iter().zip(settled) {
+        answers.push(add_result(txn, branch, draft, settled).await?);
+    }
+    for document in documents {
+        txn.add_document(document)?;
+    }
+    if let Some(alongside) = &turn.alongside {
+        alongside.add_to(txn).await?;
+    }
+    let mut also = Vec::with_capacity(turn.also.len());
+    for request in &turn.also {
+        also.push(txn.add_decided(branch, request).await?);
+    }
+    Ok((answers, also))
+}
+
+/// Adds one result to a write. Asks the handlers unless that is settled.
+async fn add_result(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    draft: &Draft,
+    settled: &mut Option<ResultWrite>,
+) -> Result<TurnAnswer> {
+    let known = if let Some(known) = settled.take() {
+        known
+    } else {
+        let request = Request::Append(draft.clone());
+        let mut ruled = txn.rule(branch, &request).await;
+        if let Err(NotWritten::Failed(error)) = ruled {
+            if let Some(by) = kept_answer(txn, branch, error).await? {
+                return Ok(TurnAnswer::Answered { by });
+            }
+            // The call is open again within this transaction, so the hooks get to see the
+            // result.
+            ruled = txn.rule(branch, &request).await;
+        }
+        match ruled {
+            Ok(instead) => ResultWrite::Request(instead.unwrap_or_else(|| Box::new(request)), None),
+            Err(NotWritten::Rejected(rejected, document)) => {
+                let answer = Request::Append(answer_to(draft, &rejected, txn.repo().now_us())?);
+                ResultWrite::Request(Box::new(answer), Some((rejected, document)))
+            }
+            Err(NotWritten::Deferred(deferred, document)) => {
+                ResultWrite::Deferred(*deferred, document)
+            }
+            Err(NotWritten::Failed(error)) => return Err(error),
+        }
+    };
+    let (request, rejected) = match settled.insert(known) {
+        ResultWrite::Request(request, rejected) => (request, rejected),
+        ResultWrite::Deferred(deferred, document) => {
+            txn.add_document(document)?;
+            return Ok(TurnAnswer::Deferred(deferred.clone()));
+        }
+    };
+    let commit = match txn.add_decided(branch, request).await {
+        Err(error) => {
+            if let Some(by) = kept_answer(txn, branch, error).await? {
+                return Ok(TurnAnswer::Answered { by });
+            }
+            txn.add_decided(branch, request).await?
+        }
+        Ok(commit) => commit,
+    };
+    Ok(match rejected {
+        Some((rejected, document)) => {
+            txn.add_document(document)?;
+            TurnAnswer::Rejected { commit, rejected: rejected.clone() }
+        }
+        None => TurnAnswer::Committed(commit),
+    })
+}
+
+/// Reverts the existing answer for which a result was refused, if a run made it up: that run
+/// found the call open and its process gone, or wrongly assumed so. Returns any other answer,
+/// which is kept.
+async fn kept_answer(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    refused: Error,
+) -> Result<Option<CommitId>> {
+    let Error::Refused(Refusal::AlreadyAnswered { by, .. }) = refused else {
+        return Err(refused);
+    };
+    if !txn.repo().commit(by).await?.is_some_and(|answer| is_made_up(&answer)) {
+        return Ok(Some(by));
+    }
+    match txn.add_decided(branch, &Request::revert([by])).await {
+        Ok(_) => Ok(None),
+        // It was changed or summarized since.
+        Err(Error::Refused(_)) => Ok(Some(by)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns whether a commit is a made-up answer: its origin shows that no tool gave it.
+fn is_made_up(answer: &Commit) -> bool {
+    #[derive(Deserialize)]
+    struct Detail {
+        outcome: String,
+        // Answers that dispatch gives itself record the origin of the arguments.
+        provenance: Option<serde::de::IgnoredAny>,
+    }
+    let detail = answer.origin.detail.as_ref().filter(|_| answer.origin.by == AuthorKind::Tool);
+    let detail = detail.and_then(|detail| serde_json::from_str::<Detail>(detail.as_str()).ok());
+    detail.is_some_and(|detail| match detail.outcome.as_str() {
+        "interrupted" => true,
+        "not_executed" => detail.provenance.is_none(),
+        _ => false,
+    })
+}
+
+fn answer_to(draft: &Draft, rejected: &Rejected, at_us: i64) -> Result<Draft> {
+    let (call_id, name) = match &draft.content {
+        Content::ToolResult(answer) => (answer.call_id.clone(), answer.name.clone()),
+        _ => (String::new(), None),
+    };
+    let original = Blob::seal(draft.content.to_blob()?);
+    let mut record = DecisionRecord::new(&rejected.event, "reject", at_us);
+    record.handler = Some(rejected.handler.clone());
+    record.reason = Some(rejected.reason.clone());
+    Ok(error_result(call_id, name, &rejected.reason, Some(original), record))
 }

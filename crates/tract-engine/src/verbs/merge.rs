@@ -106,7 +106,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<Merged> {
-        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
+        let mut attempts = Attempts::new(self);
         // Handlers are asked once, even if the merge is retried.
         let mut ruling = None;
         // Kept across retries as well: a resolver may ask a person or a model, and must not be
@@ -127,7 +127,7 @@ impl Repo {
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
-            if races.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
                 return Ok(merged);
             }
         }

@@ -158,7 +158,7 @@ impl Repo {
     /// other refusals for bad plans. [`Error::Collected`] when garbage collection
     /// deleted a commit that was named. Nothing is then written.
     pub async fn rebase(&self, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
-        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
+        let mut attempts = Attempts::new(self);
         loop {
             let mut txn = Txn::new(self)?;
             let rebased = match txn.rebase(branch, rebase).await {
@@ -172,7 +172,7 @@ impl Repo {
             if rebased.before == Some(rebased.head) {
                 return Ok(rebased);
             }
-            if races.won(txn.apply(rebase.verb(), &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply(rebase.verb(), &WriteOptions::default()).await?).await? {
                 return Ok(rebased);
             }
         }

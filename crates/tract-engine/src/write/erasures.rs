@@ -121,7 +121,7 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
     if branches.is_empty() || KnownErasures::read(repo).await?.is_empty() {
         return Ok(0);
     }
-    let (mut races, mut attempts) = (repo.races(), Attempts::new(repo));
+    let mut attempts = Attempts::new(repo);
     loop {
         let mut txn = Txn::new(repo)?;
         let edits = match mend_branches(&mut txn, branches).await {
@@ -139,7 +139,7 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
             why: Some("an erased message was shown".to_owned()),
             ..WriteOptions::default()
         };
-        if races.won(txn.apply("erase", &options).await?).await? {
+        if attempts.won(txn.apply("erase", &options).await?).await? {
             return Ok(edits);
         }
     }

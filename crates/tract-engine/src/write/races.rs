@@ -115,4 +115,12 @@ impl Attempts {
         // When the time is up, report an object that was missing each time rather than the race.
         self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
     }
+
+    /// Returns whether a write went through. If not, counts a lost race and waits.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub(crate) async fn won(&mut self, applied: Applied) -> Result<bool> {
+        self.races.won(applied).await
+    }
 }

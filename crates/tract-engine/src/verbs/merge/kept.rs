@@ -85,7 +85,7 @@ impl Repo {
         source: CommitId,
         options: &MergeOptions,
     ) -> Result<MergeProgress> {
-        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
+        let mut attempts = Attempts::new(self);
         let mut ruling = None;
         loop {
             let mut txn = Txn::new(self)?;
@@ -113,7 +113,7 @@ impl Repo {
                     continue;
                 }
             };
-            if races.won(txn.apply(what, &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply(what, &WriteOptions::default()).await?).await? {
                 return Ok(progress);
             }
         }
