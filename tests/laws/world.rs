@@ -5,6 +5,7 @@ use proptest::sample::Index;
 use tract::core::Blob;
 use tract::engine::{
     Error, MergeOptions, Merged, Rebase, Request, Resolution, Selection, Txn, WriteOptions,
+    merge_in, rebase_in,
 };
 use tract::{CommitId, Content, Draft, JsonText, Priority, RefName, ToolSchema, Tract, block_on};
 
@@ -263,7 +264,8 @@ impl World {
                     true => MergeOptions::default().resolve(|_| Some(Resolution::Theirs)),
                     false => MergeOptions::default(),
                 };
-                let merge = async |txn: &mut Txn<'_>| txn.merge(&branch, source, &options).await;
+                let merge =
+                    async |txn: &mut Txn<'_>| merge_in(txn, &branch, source, &options).await;
                 if let Some(Merged::Commit(commit)) = self.write("merge", merge) {
                     self.heads.push(commit.id());
                 }
@@ -299,7 +301,7 @@ impl World {
     /// Repeats commits in every store. What was repeated has no form of a provider any more.
     fn rebase(&mut self, rebase: &Rebase) {
         let branch = self.branch().clone();
-        let plan = async |txn: &mut Txn<'_>| txn.rebase(&branch, rebase).await;
+        let plan = async |txn: &mut Txn<'_>| rebase_in(txn, &branch, rebase).await;
         let Some(rebased) = self.write(rebase.verb(), plan) else { return };
         assert_eq!(self.head(), Some(rebased.head));
         for (_, made) in &rebased.made {

@@ -68,19 +68,20 @@ pub use crate::verbs::approvals::{
     BatchAttachment, DeferredCall, TurnAnswer, TurnRecord, TurnRecorded,
 };
 pub use crate::verbs::chat::{ChatError, ChatOptions, ChatReply, OnPiece, chat, generate};
-pub use crate::verbs::conflicts::{ConflictSide, DescribedConflict};
-pub use crate::verbs::drop_failed::DroppedTurns;
-pub use crate::verbs::merge::{ConflictResolver, KeptMerge, MergeOptions, MergeProgress, Merged};
-pub use crate::verbs::rebase::{Rebase, RebaseStep, RebaseTarget, Rebased};
+pub use crate::verbs::merge::{
+    ConflictResolver, ConflictSide, DescribedConflict, KeptMerge, MergeOptions, MergeProgress,
+    Merged, merge_in,
+};
+pub use crate::verbs::rebase::{Rebase, RebaseStep, RebaseTarget, Rebased, rebase_in};
+pub use crate::verbs::refs::{AheadBehind, Remote, SIGNATURE_NAMESPACE, SignedTag, Tracking};
 pub use crate::verbs::reply::{broken_off, generation_config, reply_draft};
-pub use crate::verbs::revision::{Marks, NamedMessage};
+pub use crate::verbs::revision::{Marks, NamedMessage, resolve_in, resolve_position_in};
 pub use crate::verbs::sessions::{
     MAX_TITLE_CHARS, SessionNode, SessionParent, SessionParentKind, SessionQuery, SessionSummary,
     TitleSource, session_tree, sessions,
 };
-pub use crate::verbs::signatures::{SIGNATURE_NAMESPACE, SignedTag};
-pub use crate::verbs::summarize::{
-    CompressToolCalls, CompressedToolCalls, SummarizeRange, SummarizedRange,
+pub use crate::verbs::shorten::{
+    CompressToolCalls, CompressedToolCalls, DroppedTurns, SummarizeRange, SummarizedRange,
 };
 pub use crate::verbs::undo::{RefMove, UndoReport};
 
@@ -112,6 +113,6 @@ pub use crate::sync::import::{
     Importer, import,
 };
 pub use crate::sync::remote::{
-    AheadBehind, FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, Remote,
-    Tracking, TransferStatus, TransferredRef, fetch, fetch_bundle, push,
+    FetchOptions, FetchReport, PullBranches, PushOptions, PushReport, TransferStatus,
+    TransferredRef, fetch, fetch_bundle, push,
 };

@@ -4,8 +4,6 @@ mod fetch;
 mod negotiate;
 mod push;
 mod refs;
-mod settings;
-mod tracking;
 mod transfer;
 
 pub use self::fetch::{FetchOptions, FetchReport, PullBranches, fetch, fetch_bundle};
@@ -13,6 +11,4 @@ pub(crate) use self::negotiate::{MissingCommits, incomplete, lacking_commits};
 pub use self::push::{PushOptions, PushReport, push};
 pub(crate) use self::refs::{PlannedRef, RefRule, begin_at, move_refs};
 pub use self::refs::{TransferStatus, TransferredRef};
-pub use self::settings::Remote;
-pub use self::tracking::{AheadBehind, Tracking};
 pub(crate) use self::transfer::index_moved;

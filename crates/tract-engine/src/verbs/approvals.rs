@@ -18,7 +18,7 @@ use crate::plan::{
 };
 use crate::repo::Repo;
 use crate::repo::error::{DeferredOperation, Error, Rejected, Result};
-use crate::verbs::merge::{MergeProgress, Merged, merge_of};
+use crate::verbs::merge::{MergeProgress, Merged, merge_in, merge_of, resolve_kept};
 use crate::write::fetch::plan_with;
 use crate::write::hooks::{NotWritten, WriteTarget, summary_of};
 use crate::write::pending::{
@@ -405,7 +405,7 @@ async fn decide_kept(repo: &Repo, id: &str, kind: DecisionKind) -> Result<Record
     match kind {
         DecisionKind::Approve => {
             let nothing: Arc<ResolveFn> = Arc::new(|_| None);
-            match repo.resolve_kept(id, &nothing).await? {
+            match resolve_kept(repo, id, &nothing).await? {
                 (_, Some(recorded)) => Ok(recorded),
                 (MergeProgress::Kept(kept), None) => {
                     let open = kept.open().map(|open| open.conflict.clone()).collect();
@@ -584,7 +584,7 @@ async fn carried_out(
         return txn.add_decided(branch, &request).await.map(Some);
     }
     let Some((source, options)) = merge_of(pending_request) else { return Ok(None) };
-    match txn.merge(branch, source, &options).await? {
+    match merge_in(txn, branch, source, &options).await? {
         Merged::Commit(commit) => Ok(Some(commit)),
         Merged::NothingToMerge | Merged::FastForward { .. } => Ok(None),
     }

@@ -44,392 +44,361 @@ enum NamedTarget {
     Message(CommitId, usize),
 }
 
-impl Repo {
-    /// Resolves a revision to a commit: a branch, a tag, `HEAD`, `remotes/REMOTE/BRANCH` or short
-    /// `REMOTE/BRANCH`, or an id or a prefix of it with at least 4 digits; followed by any of `~n`
-    /// (commits back), `#n` (the n-th message shown, from 1), and directly after a branch `@{n}` or
-    /// `@{time}` (an earlier target, from the ref log).
-    ///
-    /// A final `#n` resolves to the current version of the message: the commit that added it, or
-    /// its last edit. For a position in the history, use
-    /// [`resolve_position`](Self::resolve_position).
-    ///
-    /// # Errors
-    /// [`Error::UnknownRevision`] with similar names, [`Error::Ambiguous`] with the commits that
-    /// match a prefix, [`Error::BadRevision`] when it goes beyond the history.
-    pub async fn resolve(&self, text: &str) -> Result<CommitId> {
-        Txn::new(self)?.resolve(text, &Marks::new()).await
-    }
-
-    /// Resolves a revision to a position in a history. Like [`resolve`](Self::resolve), but a final
-    /// `#n` resolves to the commit of that history that added the message or merged it in,
-    /// regardless of later edits.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    ///
-    /// # Complexity
-    /// For `#n`, linear in the commits since the message was added.
-    pub async fn resolve_position(&self, text: &str) -> Result<CommitId> {
-        Txn::new(self)?.resolve_position(text, &Marks::new()).await
-    }
-
-    /// Resolves a revision that ends in `#n` to a message; `None` for any other revision.
-    ///
-    /// # Errors
-    /// As [`resolve`](Self::resolve).
-    pub async fn resolve_message(&self, text: &str) -> Result<Option<NamedMessage>> {
-        let mut txn = Txn::new(self)?;
-        match txn.find(text, &Marks::new()).await? {
-            NamedTarget::Commit(_) => Ok(None),
-            NamedTarget::Message(head, n) => txn.message(text, head, n).await.map(Some),
-        }
-    }
-
-    /// Returns the commit of a history, along first parents, that added a message or merged it in.
-    ///
-    /// # Errors
-    /// [`Error::BadRevision`] when the context at the head lacks the message.
-    ///
-    /// # Complexity
-    /// Linear in the commits since the message was added.
-    pub async fn position_of(&self, head: CommitId, slot: CommitId) -> Result<CommitId> {
-        let txn = Txn::new(self)?;
-        let history = txn.fold(Some(head)).await?;
-        let Some(row) = history.view().get(slot).copied() else {
-            let text = slot.short();
-            return Err(bad(&text, "the context does not have the message"));
-        };
-        Ok(txn.position(history.view(), head, &row).await?.0)
+/// Resolves a revision as [`Repo::resolve_message`] does.
+pub(crate) async fn resolve_message(repo: &Repo, text: &str) -> Result<Option<NamedMessage>> {
+    let mut txn = Txn::new(repo)?;
+    match find_target(&mut txn, text, &Marks::new()).await? {
+        NamedTarget::Commit(_) => Ok(None),
+        NamedTarget::Message(head, n) => named_message(&txn, text, head, n).await.map(Some),
     }
 }
 
-impl Txn<'_> {
-    /// Resolves a revision as [`Repo::resolve`] does, including the changes of this transaction.
-    /// `:name` names a mark.
-    ///
-    /// # Errors
-    /// As [`Repo::resolve`].
-    pub async fn resolve(&mut self, text: &str, marks: &Marks) -> Result<CommitId> {
-        match self.find(text, marks).await? {
-            NamedTarget::Commit(commit) => Ok(commit),
-            NamedTarget::Message(head, n) => Ok(self.row(text, head, n).await?.1.version),
-        }
-    }
+/// Finds the position of a message as [`Repo::position_of`] does.
+pub(crate) async fn position_of(repo: &Repo, head: CommitId, slot: CommitId) -> Result<CommitId> {
+    let txn = Txn::new(repo)?;
+    let history = txn.fold(Some(head)).await?;
+    let Some(row) = history.view().get(slot).copied() else {
+        let text = slot.short();
+        return Err(bad(&text, "the context does not have the message"));
+    };
+    Ok(find_position(&txn, history.view(), head, &row).await?.0)
+}
 
-    /// Resolves a revision to a position as [`Repo::resolve_position`] does, including the changes
-    /// of this transaction.
-    ///
-    /// # Errors
-    /// As [`Repo::resolve`].
-    pub async fn resolve_position(&mut self, text: &str, marks: &Marks) -> Result<CommitId> {
-        match self.find(text, marks).await? {
-            NamedTarget::Commit(commit) => Ok(commit),
-            NamedTarget::Message(head, n) => Ok(self.message(text, head, n).await?.position),
-        }
+/// Resolves a revision as [`Repo::resolve`] does, including the changes of this transaction.
+/// `:name` names a mark.
+///
+/// # Errors
+/// As [`Repo::resolve`].
+pub async fn resolve_in(txn: &mut Txn<'_>, text: &str, marks: &Marks) -> Result<CommitId> {
+    match find_target(txn, text, marks).await? {
+        NamedTarget::Commit(commit) => Ok(commit),
+        NamedTarget::Message(head, n) => Ok(shown_row(txn, text, head, n).await?.1.version),
     }
+}
 
-    async fn find(&mut self, text: &str, marks: &Marks) -> Result<NamedTarget> {
-        let text = text.trim();
-        let cut = ["~", "#", "@{"].iter().filter_map(|suffix| text.find(suffix)).min();
-        let (base, mut rest) = text.split_at(cut.unwrap_or(text.len()));
-        let commit = match rest.strip_prefix("@{") {
-            Some(inside) => {
-                let Some((inside, after)) = inside.split_once('}') else {
-                    return Err(bad(text, "\"@{\" is not closed by \"}\""));
-                };
-                rest = after;
-                self.moved(text, base, inside).await?
-            }
-            None => self.named(text, base, marks).await?,
-        };
-        let mut target = NamedTarget::Commit(commit);
-        while !rest.is_empty() {
-            let (sign, number, after) = suffix(text, rest)?;
-            // A suffix continues from the position of a message, not from its last edit.
-            let commit = match target {
-                NamedTarget::Commit(commit) => commit,
-                NamedTarget::Message(head, n) => self.message(text, head, n).await?.position,
-            };
-            target = match sign {
-                '~' => NamedTarget::Commit(self.back(text, commit, number.unwrap_or(1)).await?),
-                _ => NamedTarget::Message(commit, number.unwrap_or(0)),
+/// Resolves a revision to a position as [`Repo::resolve_position`] does, including the changes
+/// of this transaction.
+///
+/// # Errors
+/// As [`Repo::resolve`].
+pub async fn resolve_position_in(txn: &mut Txn<'_>, text: &str, marks: &Marks) -> Result<CommitId> {
+    match find_target(txn, text, marks).await? {
+        NamedTarget::Commit(commit) => Ok(commit),
+        NamedTarget::Message(head, n) => Ok(named_message(txn, text, head, n).await?.position),
+    }
+}
+
+async fn find_target(txn: &mut Txn<'_>, text: &str, marks: &Marks) -> Result<NamedTarget> {
+    let text = text.trim();
+    let cut = ["~", "#", "@{"].iter().filter_map(|suffix| text.find(suffix)).min();
+    let (base, mut rest) = text.split_at(cut.unwrap_or(text.len()));
+    let commit = match rest.strip_prefix("@{") {
+        Some(inside) => {
+            let Some((inside, after)) = inside.split_once('}') else {
+                return Err(bad(text, "\"@{\" is not closed by \"}\""));
             };
             rest = after;
+            moved_target(txn, text, base, inside).await?
         }
-        Ok(target)
-    }
-
-    /// Resolves a revision without suffixes.
-    async fn named(&mut self, text: &str, base: &str, marks: &Marks) -> Result<CommitId> {
-        if let Some(mark) = base.strip_prefix(':') {
-            return marks.get(mark).copied().ok_or_else(|| {
-                // Looks at all marks, so not before the mark is known to be missing.
-                let near = nearest(mark, marks.keys().map(String::as_str));
-                let nearest = near.map(|near| format!(":{near}")).into_iter().collect();
-                Error::UnknownRevision { text: text.to_owned(), nearest }
-            });
-        }
-        if let Some(name) = self.ref_named(base).await? {
-            return match self.follow(&name).await? {
-                Some(commit) => Ok(commit),
-                None => Err(bad(text, "it has no commit yet")),
-            };
-        }
-        if let Some(prefix) = IdPrefix::new(&base.to_ascii_lowercase()) {
-            let ids = self.with_prefix(&prefix).await?;
-            match ids.as_slice() {
-                [] => {}
-                [id] => return Ok(*id),
-                _ => return Err(Error::Ambiguous { text: text.to_owned(), ids }),
-            }
-        }
-        let repo = self.repo();
-        let mut names: Vec<String> =
-            repo.branches().await?.into_iter().map(|branch| branch.name).collect();
-        names.extend(repo.tags().await?.into_iter().map(|(name, _)| name));
-        let near = nearest(base, names.iter().map(String::as_str));
-        let nearest = near.map(str::to_owned).into_iter().collect();
-        Err(Error::UnknownRevision { text: text.to_owned(), nearest })
-    }
-
-    /// Returns the ref for a name. Tried in this order: `HEAD`, a full name, a branch, a tag, a
-    /// branch of a remote.
-    async fn ref_named(&mut self, base: &str) -> Result<Option<RefName>> {
-        if base.is_empty() || base == "HEAD" {
-            return Ok(Some(RefName::head()));
-        }
-        // Branch names of older versions may be normalized differently.
-        let as_given = RefName::new(format!("heads/{base}"));
-        let names = [RefName::new(base), as_given, RefName::branch(base), RefName::tag(base)];
-        let of_remote = base.split_once('/');
-        let of_remote = of_remote.map(|(remote, branch)| RefName::remote_branch(remote, branch));
-        for name in names.into_iter().chain(of_remote).flatten() {
-            if self.target(&name).await?.is_some() {
-                return Ok(Some(name));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn follow(&mut self, name: &RefName) -> Result<Option<CommitId>> {
-        let mut name = name.clone();
-        for _ in 0..5 {
-            match self.target(&name).await? {
-                Some(RefTarget::Ref(next)) => name = next,
-                Some(RefTarget::Commit(commit)) => return Ok(Some(commit)),
-                Some(RefTarget::Blob(_)) => return Ok(None),
-                // Without a `HEAD` the first branch is used.
-                None if name == RefName::head() => name = self.repo().current_branch().await?,
-                None => return Ok(None),
-            }
-        }
-        Ok(None)
-    }
-
-    async fn with_prefix(&self, prefix: &IdPrefix) -> Result<Vec<CommitId>> {
-        let repo = self.repo();
-        let found = repo.store().resolve_prefix(repo.name(), prefix, AMBIGUOUS * 4).await?;
-        let stored = found.into_iter().filter_map(commit_id);
-        let made = self.commits().iter().map(|commit| commit.id());
-        let made = made.filter(|id| prefix.matches(id.as_bytes()));
-        let mut ids: Vec<CommitId> = stored.chain(made).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        ids.truncate(AMBIGUOUS);
-        Ok(ids)
-    }
-
-    /// Resolves the target of a ref `n` moves ago, or at a time.
-    async fn moved(&mut self, text: &str, base: &str, inside: &str) -> Result<CommitId> {
-        let Some(mut name) = self.ref_named(base).await? else {
-            return self.named(text, base, &Marks::new()).await;
+        None => resolve_base(txn, text, base, marks).await?,
+    };
+    let mut target = NamedTarget::Commit(commit);
+    while !rest.is_empty() {
+        let (sign, number, after) = suffix(text, rest)?;
+        // A suffix continues from the position of a message, not from its last edit.
+        let commit = match target {
+            NamedTarget::Commit(commit) => commit,
+            NamedTarget::Message(head, n) => named_message(txn, text, head, n).await?.position,
         };
-        // `HEAD` only names the branch; the moves are those of the branch.
-        if let Some(RefTarget::Ref(next)) = self.target(&name).await? {
-            name = next;
-        } else if name == RefName::head() {
-            name = self.repo().current_branch().await?;
-        }
-        let repo = self.repo();
-        let query = |before, limit| LogQuery {
-            name: Some(name.clone()),
-            before,
-            limit,
-            ..LogQuery::default()
+        target = match sign {
+            '~' => NamedTarget::Commit(go_back(txn, text, commit, number.unwrap_or(1)).await?),
+            _ => NamedTarget::Message(commit, number.unwrap_or(0)),
         };
-        let target = match inside.parse::<usize>() {
-            Ok(0) => self.target(&name).await?,
-            Ok(moves) => {
-                let log = repo.store().ref_log(repo.name(), &query(None, moves)).await?;
-                match log.get(moves - 1) {
-                    Some(entry) => entry.before.clone(),
-                    None => {
-                        let what = format!("{} has {}", name.describe(), count(log.len(), "move"));
-                        return Err(bad(text, what));
-                    }
-                }
-            }
-            Err(_) => {
-                let now = repo.now_us();
-                let at = parse_time(inside, now, DayEdge::End)
-                    .map_err(|error| bad(text, error.to_string()))?;
-                let mut before = None;
-                loop {
-                    let log = repo.store().ref_log(repo.name(), &query(before, 256)).await?;
-                    let Some(last) = log.last() else { break None };
-                    before = Some(last.seq);
-                    if let Some(entry) = log.iter().find(|entry| entry.note.at <= at) {
-                        break entry.after.clone();
-                    }
-                }
-            }
+        rest = after;
+    }
+    Ok(target)
+}
+
+/// Resolves a revision without suffixes.
+async fn resolve_base(
+    txn: &mut Txn<'_>,
+    text: &str,
+    base: &str,
+    marks: &Marks,
+) -> Result<CommitId> {
+    if let Some(mark) = base.strip_prefix(':') {
+        return marks.get(mark).copied().ok_or_else(|| {
+            // Looks at all marks, so not before the mark is known to be missing.
+            let near = nearest(mark, marks.keys().map(String::as_str));
+            let nearest = near.map(|near| format!(":{near}")).into_iter().collect();
+            Error::UnknownRevision { text: text.to_owned(), nearest }
+        });
+    }
+    if let Some(name) = ref_named(txn, base).await? {
+        return match follow(txn, &name).await? {
+            Some(commit) => Ok(commit),
+            None => Err(bad(text, "it has no commit yet")),
         };
-        match target {
-            Some(RefTarget::Commit(commit)) => {
-                // For the current target, all readers report a missing commit anyway.
-                if self.target(&name).await? != target {
-                    self.repo().require_uncollected(&[commit]).await?;
-                }
-                Ok(commit)
-            }
-            Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {
-                Err(bad(text, format!("{} pointed to no commit then", name.describe())))
-            }
+    }
+    if let Some(prefix) = IdPrefix::new(&base.to_ascii_lowercase()) {
+        let ids = with_prefix(txn, &prefix).await?;
+        match ids.as_slice() {
+            [] => {}
+            [id] => return Ok(*id),
+            _ => return Err(Error::Ambiguous { text: text.to_owned(), ids }),
         }
     }
+    let repo = txn.repo();
+    let mut names: Vec<String> =
+        repo.branches().await?.into_iter().map(|branch| branch.name).collect();
+    names.extend(repo.tags().await?.into_iter().map(|(name, _)| name));
+    let near = nearest(base, names.iter().map(String::as_str));
+    let nearest = near.map(str::to_owned).into_iter().collect();
+    Err(Error::UnknownRevision { text: text.to_owned(), nearest })
+}
 
-    /// Goes back along first parents.
-    async fn back(&self, text: &str, from: CommitId, commits: usize) -> Result<CommitId> {
-        let beyond = |left: usize| {
-            bad(text, format!("the history has {}", count(commits - left + 1, "commit")))
-        };
-        let (mut id, mut left) = (from, commits);
-        if self.made_here(from).is_none() {
-            let (at, rest) = self.repo().leap_back(from, commits as u64).await?;
-            (id, left) = (at, usize::try_from(rest).unwrap_or(left));
-        }
-        while left > 0 {
-            let repo = self.repo();
-            if let Some(commit) = self.made_here(id) {
-                id = commit.parent().ok_or_else(|| beyond(left))?;
-                left -= 1;
-                continue;
-            }
-            let limit = left.saturating_add(1).min(4096);
-            let page = repo.history(id).pages(limit, limit).next_page().await?;
-            for commit in page.iter().flatten().take(left) {
-                id = commit.parent().ok_or_else(|| beyond(left))?;
-                left -= 1;
-            }
-        }
-        Ok(id)
+/// Returns the ref for a name. Tried in this order: `HEAD`, a full name, a branch, a tag, a
+/// branch of a remote.
+async fn ref_named(txn: &mut Txn<'_>, base: &str) -> Result<Option<RefName>> {
+    if base.is_empty() || base == "HEAD" {
+        return Ok(Some(RefName::head()));
     }
-
-    /// Returns the row of the n-th message shown at a head, from 1.
-    async fn row(&self, text: &str, head: CommitId, n: usize) -> Result<(View, Row)> {
-        // A message near the end of a long history is found without reading all of it.
-        if self.made_here(head).is_none()
-            && self.repo().compiler().cached_history(head).is_none()
-            && let Some(found) = self.repo().recent_row(head, n as u64).await?
-        {
-            return Ok(found);
-        }
-        let history = self.fold(Some(head)).await?;
-        let shown = || {
-            history.view().rows().filter(|row| {
-                history.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip)
-            })
-        };
-        let place = n.checked_sub(1).ok_or_else(|| bad(text, "messages are counted from 1"))?;
-        match shown().nth(place) {
-            Some(row) => Ok((history.view().clone(), *row)),
-            None => {
-                let has = count(shown().count(), "message");
-                Err(bad(text, format!("the context has {has}")))
-            }
+    // Branch names of older versions may be normalized differently.
+    let as_given = RefName::new(format!("heads/{base}"));
+    let names = [RefName::new(base), as_given, RefName::branch(base), RefName::tag(base)];
+    let of_remote = base.split_once('/');
+    let of_remote = of_remote.map(|(remote, branch)| RefName::remote_branch(remote, branch));
+    for name in names.into_iter().chain(of_remote).flatten() {
+        if txn.target(&name).await?.is_some() {
+            return Ok(Some(name));
         }
     }
+    Ok(None)
+}
 
-    /// Returns the commit after which a new message comes directly after one that a head shows.
-    ///
-    /// # Errors
-    /// [`Refusal::NotVisible`] when the head does not show the message.
-    pub(crate) async fn place_after(&self, head: CommitId, slot: CommitId) -> Result<CommitId> {
-        let history = self.fold(Some(head)).await?;
-        let view = history.view();
-        let Some(row) = view.get(slot).copied() else {
-            return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
-        };
-        let (position, is_own) = self.position(view, head, &row).await?;
-        let is_summary =
-            is_own && matches!(self.require_commit(position).await?.op, Op::Compress { .. });
-        // A summary is shown in the place of the messages that it hides, which may be far before
-        // its commit: what follows it is the message that is shown next.
-        if is_summary && let Some(next) = view.rows_after(row.row_key()).next().copied() {
-            let (next, _) = self.position(view, head, &next).await?;
-            if let Some(before) = self.require_commit(next).await?.parent() {
-                return Ok(before);
-            }
+async fn follow(txn: &mut Txn<'_>, name: &RefName) -> Result<Option<CommitId>> {
+    let mut name = name.clone();
+    for _ in 0..5 {
+        match txn.target(&name).await? {
+            Some(RefTarget::Ref(next)) => name = next,
+            Some(RefTarget::Commit(commit)) => return Ok(Some(commit)),
+            Some(RefTarget::Blob(_)) => return Ok(None),
+            // Without a `HEAD` the first branch is used.
+            None if name == RefName::head() => name = txn.repo().current_branch().await?,
+            None => return Ok(None),
         }
-        Ok(position)
     }
+    Ok(None)
+}
 
-    async fn message(&self, text: &str, head: CommitId, n: usize) -> Result<NamedMessage> {
-        let (view, row) = self.row(text, head, n).await?;
-        let (position, is_own) = self.position(&view, head, &row).await?;
-        Ok(NamedMessage { head, slot: row.slot, version: row.version, position, is_own })
+async fn with_prefix(txn: &Txn<'_>, prefix: &IdPrefix) -> Result<Vec<CommitId>> {
+    let repo = txn.repo();
+    let found = repo.store().resolve_prefix(repo.name(), prefix, AMBIGUOUS * 4).await?;
+    let stored = found.into_iter().filter_map(commit_id);
+    let made = txn.commits().iter().map(|commit| commit.id());
+    let made = made.filter(|id| prefix.matches(id.as_bytes()));
+    let mut ids: Vec<CommitId> = stored.chain(made).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.truncate(AMBIGUOUS);
+    Ok(ids)
+}
+
+/// Resolves the target of a ref `n` moves ago, or at a time.
+async fn moved_target(txn: &mut Txn<'_>, text: &str, base: &str, inside: &str) -> Result<CommitId> {
+    let Some(mut name) = ref_named(txn, base).await? else {
+        return resolve_base(txn, text, base, &Marks::new()).await;
+    };
+    // `HEAD` only names the branch; the moves are those of the branch.
+    if let Some(RefTarget::Ref(next)) = txn.target(&name).await? {
+        name = next;
+    } else if name == RefName::head() {
+        name = txn.repo().current_branch().await?;
     }
-
-    /// Returns the commit along first parents that first added a row, and whether it does only
-    /// that.
-    async fn position(&self, view: &View, head: CommitId, row: &Row) -> Result<(CommitId, bool)> {
-        let mut position = (row.slot, false);
-        let mut next = Some(head);
-        let mut limit = 64;
-        while let Some(at) = next {
-            let commits = match self.made_here(at) {
-                Some(commit) => vec![commit.clone()],
+    let repo = txn.repo();
+    let query =
+        |before, limit| LogQuery { name: Some(name.clone()), before, limit, ..LogQuery::default() };
+    let target = match inside.parse::<usize>() {
+        Ok(0) => txn.target(&name).await?,
+        Ok(moves) => {
+            let log = repo.store().ref_log(repo.name(), &query(None, moves)).await?;
+            match log.get(moves - 1) {
+                Some(entry) => entry.before.clone(),
                 None => {
-                    let page = self.repo().history(at).pages(limit, limit).next_page().await?;
-                    limit = (limit * 4).min(4096);
-                    page.unwrap_or_default()
-                }
-            };
-            next = commits.last().and_then(|oldest| oldest.parent());
-            for commit in commits {
-                let id = commit.id();
-                if let Op::Append { slot, .. } = &commit.op {
-                    let slot = slot.unwrap_or(id);
-                    if slot == row.slot {
-                        position = (id, true);
-                    }
-                    // Keys increase with each new row, so a row with a smaller key was added
-                    // earlier.
-                    if id == row.slot || view.get(slot).is_some_and(|other| other.key < row.key) {
-                        return Ok(position);
-                    }
-                } else if self.adds(&commit, row.slot).await? {
-                    position = (id, matches!(commit.op, Op::Compress { .. }));
-                    if id == row.slot {
-                        return Ok(position);
-                    }
+                    let what = format!("{} has {}", name.describe(), count(log.len(), "move"));
+                    return Err(bad(text, what));
                 }
             }
         }
-        Ok(position)
-    }
-
-    /// Returns whether a commit adds a row of a message.
-    async fn adds(&self, commit: &Commit, slot: CommitId) -> Result<bool> {
-        let adds = |change: &Change| {
-            matches!(change, Change::Add { .. }) && change.slot().resolve(commit.id()) == slot
-        };
-        match (&commit.changes, self.made_changes(commit.id())) {
-            (Changes::List(list), _) => Ok(list.iter().any(adds)),
-            (Changes::Blob(_), Some(list)) => Ok(list.iter().any(adds)),
-            (Changes::Blob(_), None) => Ok(self.repo().changes(commit).await?.iter().any(adds)),
+        Err(_) => {
+            let now = repo.now_us();
+            let at = parse_time(inside, now, DayEdge::End)
+                .map_err(|error| bad(text, error.to_string()))?;
+            let mut before = None;
+            loop {
+                let log = repo.store().ref_log(repo.name(), &query(before, 256)).await?;
+                let Some(last) = log.last() else { break None };
+                before = Some(last.seq);
+                if let Some(entry) = log.iter().find(|entry| entry.note.at <= at) {
+                    break entry.after.clone();
+                }
+            }
         }
+    };
+    match target {
+        Some(RefTarget::Commit(commit)) => {
+            // For the current target, all readers report a missing commit anyway.
+            if txn.target(&name).await? != target {
+                txn.repo().require_uncollected(&[commit]).await?;
+            }
+            Ok(commit)
+        }
+        Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {
+            Err(bad(text, format!("{} pointed to no commit then", name.describe())))
+        }
+    }
+}
+
+/// Goes back along first parents.
+async fn go_back(txn: &Txn<'_>, text: &str, from: CommitId, commits: usize) -> Result<CommitId> {
+    let beyond =
+        |left: usize| bad(text, format!("the history has {}", count(commits - left + 1, "commit")));
+    let (mut id, mut left) = (from, commits);
+    if txn.made_here(from).is_none() {
+        let (at, rest) = txn.repo().leap_back(from, commits as u64).await?;
+        (id, left) = (at, usize::try_from(rest).unwrap_or(left));
+    }
+    while left > 0 {
+        let repo = txn.repo();
+        if let Some(commit) = txn.made_here(id) {
+            id = commit.parent().ok_or_else(|| beyond(left))?;
+            left -= 1;
+            continue;
+        }
+        let limit = left.saturating_add(1).min(4096);
+        let page = repo.history(id).pages(limit, limit).next_page().await?;
+        for commit in page.iter().flatten().take(left) {
+            id = commit.parent().ok_or_else(|| beyond(left))?;
+            left -= 1;
+        }
+    }
+    Ok(id)
+}
+
+/// Returns the row of the n-th message shown at a head, from 1.
+async fn shown_row(txn: &Txn<'_>, text: &str, head: CommitId, n: usize) -> Result<(View, Row)> {
+    // A message near the end of a long history is found without reading all of it.
+    if txn.made_here(head).is_none()
+        && txn.repo().compiler().cached_history(head).is_none()
+        && let Some(found) = txn.repo().recent_row(head, n as u64).await?
+    {
+        return Ok(found);
+    }
+    let history = txn.fold(Some(head)).await?;
+    let shown = || {
+        history
+            .view()
+            .rows()
+            .filter(|row| history.fact(row.slot).is_some_and(|fact| fact.priority > Priority::Skip))
+    };
+    let place = n.checked_sub(1).ok_or_else(|| bad(text, "messages are counted from 1"))?;
+    match shown().nth(place) {
+        Some(row) => Ok((history.view().clone(), *row)),
+        None => {
+            let has = count(shown().count(), "message");
+            Err(bad(text, format!("the context has {has}")))
+        }
+    }
+}
+
+/// Returns the commit after which a new message comes directly after one that a head shows.
+///
+/// # Errors
+/// [`Refusal::NotVisible`] when the head does not show the message.
+pub(crate) async fn place_after(txn: &Txn<'_>, head: CommitId, slot: CommitId) -> Result<CommitId> {
+    let history = txn.fold(Some(head)).await?;
+    let view = history.view();
+    let Some(row) = view.get(slot).copied() else {
+        return Err(Refusal::NotVisible { target: slot, hidden_by: None }.into());
+    };
+    let (position, is_own) = find_position(txn, view, head, &row).await?;
+    let is_summary =
+        is_own && matches!(txn.require_commit(position).await?.op, Op::Compress { .. });
+    // A summary is shown in the place of the messages that it hides, which may be far before
+    // its commit: what follows it is the message that is shown next.
+    if is_summary && let Some(next) = view.rows_after(row.row_key()).next().copied() {
+        let (next, _) = find_position(txn, view, head, &next).await?;
+        if let Some(before) = txn.require_commit(next).await?.parent() {
+            return Ok(before);
+        }
+    }
+    Ok(position)
+}
+
+async fn named_message(
+    txn: &Txn<'_>,
+    text: &str,
+    head: CommitId,
+    n: usize,
+) -> Result<NamedMessage> {
+    let (view, row) = shown_row(txn, text, head, n).await?;
+    let (position, is_own) = find_position(txn, &view, head, &row).await?;
+    Ok(NamedMessage { head, slot: row.slot, version: row.version, position, is_own })
+}
+
+/// Returns the commit along first parents that first added a row, and whether it does only
+/// that.
+async fn find_position(
+    txn: &Txn<'_>,
+    view: &View,
+    head: CommitId,
+    row: &Row,
+) -> Result<(CommitId, bool)> {
+    let mut position = (row.slot, false);
+    let mut next = Some(head);
+    let mut limit = 64;
+    while let Some(at) = next {
+        let commits = match txn.made_here(at) {
+            Some(commit) => vec![commit.clone()],
+            None => {
+                let page = txn.repo().history(at).pages(limit, limit).next_page().await?;
+                limit = (limit * 4).min(4096);
+                page.unwrap_or_default()
+            }
+        };
+        next = commits.last().and_then(|oldest| oldest.parent());
+        for commit in commits {
+            let id = commit.id();
+            if let Op::Append { slot, .. } = &commit.op {
+                let slot = slot.unwrap_or(id);
+                if slot == row.slot {
+                    position = (id, true);
+                }
+                // Keys increase with each new row, so a row with a smaller key was added
+                // earlier.
+                if id == row.slot || view.get(slot).is_some_and(|other| other.key < row.key) {
+                    return Ok(position);
+                }
+            } else if adds(txn, &commit, row.slot).await? {
+                position = (id, matches!(commit.op, Op::Compress { .. }));
+                if id == row.slot {
+                    return Ok(position);
+                }
+            }
+        }
+    }
+    Ok(position)
+}
+
+/// Returns whether a commit adds a row of a message.
+async fn adds(txn: &Txn<'_>, commit: &Commit, slot: CommitId) -> Result<bool> {
+    let adds = |change: &Change| {
+        matches!(change, Change::Add { .. }) && change.slot().resolve(commit.id()) == slot
+    };
+    match (&commit.changes, txn.made_changes(commit.id())) {
+        (Changes::List(list), _) => Ok(list.iter().any(adds)),
+        (Changes::Blob(_), Some(list)) => Ok(list.iter().any(adds)),
+        (Changes::Blob(_), None) => Ok(txn.repo().changes(commit).await?.iter().any(adds)),
     }
 }
 

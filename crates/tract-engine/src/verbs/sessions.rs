@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use tract_core::{CommitId, DerivedKind, DerivedRow, RefName};
+use tract_core::{CommitId, DerivedKind, DerivedRow};
 
 use crate::history::facts::{
     HistoryFacts, ModelUsage, Prompt, day_of, history_facts, stored_facts,
@@ -282,34 +282,8 @@ pub fn session_tree(sessions: &[SessionSummary]) -> Vec<SessionNode> {
     nodes
 }
 
-impl Repo {
-    /// Sets the title of a branch, or removes it with `None`. It is stored in the document of the
-    /// branch, next to the history; no commit changes.
-    ///
-    /// # Errors
-    /// [`Error::UnknownBranch`] when the branch does not exist; [`Error::BadTitle`] for an empty
-    /// title, one of several lines, or a longer one than [`MAX_TITLE_CHARS`]; [`Error::Conflict`]
-    /// when another writer changes the document during the call.
-    pub async fn set_title(&self, branch: &str, title: Option<&str>) -> Result<()> {
-        if let Some(title) = title {
-            check_title(title)?;
-        }
-        let name = RefName::branch(branch)?;
-        let Some(head) = self.head_of(&name).await? else {
-            return Err(self.unknown_branch(branch).await?);
-        };
-        let at = ImportDocument::ref_of(branch)?;
-        let mut document = match ImportDocument::read(self, &at).await? {
-            Some(document) => document,
-            None if title.is_none() => return Ok(()),
-            None => ImportDocument::new(branch, Some(head), None),
-        };
-        document.title = title.map(|title| title.trim().to_owned());
-        self.set_documents("branch", vec![(at, document.seal()?)]).await
-    }
-}
-
-fn check_title(title: &str) -> Result<()> {
+/// Checks that a title can be stored.
+pub(crate) fn check_title(title: &str) -> Result<()> {
     let chars = title.trim().chars().count();
     let why = match chars {
         0 => "it is empty; --title \"\" is not a title".to_owned(),

@@ -116,6 +116,14 @@ impl Attempts {
         self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
     }
 
+    /// Counts a lost race and pauses before the next attempt.
+    ///
+    /// # Errors
+    /// [`Error::KeptMoving`] when the time is up.
+    pub(crate) async fn lose(&mut self) -> Result<()> {
+        self.races.lose().await
+    }
+
     /// Returns whether a write went through. If not, counts a lost race and waits.
     ///
     /// # Errors

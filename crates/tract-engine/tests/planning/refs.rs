@@ -8,7 +8,7 @@ use tract_core::{Commit, CommitId, Draft, Priority, RefName, RefTarget, Store as
 use tract_engine::plan::Request;
 use tract_engine::{
     ApplyOptions, CopyOptions, Error, ImportConversation, Marks, RepoOptions, Result, Txn,
-    WriteOptions, copy,
+    WriteOptions, copy, resolve_in,
 };
 use tract_hooks::{BeforeCommit, CommitAction, Hooks, RefMoved, RefMovedAction};
 use tract_testkit::fixtures::{advance, push};
@@ -63,11 +63,11 @@ fn revisions_name_commits() {
     }
     let marks = Marks::from([("m1".to_owned(), a)]);
     let mut txn = Txn::new(&desk.repo).unwrap();
-    assert_eq!(block_on(txn.resolve(":m1", &marks)).unwrap(), a);
+    assert_eq!(block_on(resolve_in(&mut txn, ":m1", &marks)).unwrap(), a);
     let made = block_on(txn.add(&desk.branch, &Draft::user("c").into())).unwrap().id();
-    assert_eq!(block_on(txn.resolve("main~1", &marks)).unwrap(), edit);
-    assert_eq!(block_on(txn.resolve(&made.to_hex()[..20], &marks)).unwrap(), made);
-    assert_eq!(block_on(txn.resolve("main#3", &marks)).unwrap(), made);
+    assert_eq!(block_on(resolve_in(&mut txn, "main~1", &marks)).unwrap(), edit);
+    assert_eq!(block_on(resolve_in(&mut txn, &made.to_hex()[..20], &marks)).unwrap(), made);
+    assert_eq!(block_on(resolve_in(&mut txn, "main#3", &marks)).unwrap(), made);
     block_on(txn.add(&desk.branch, &Draft::user("d").into())).unwrap();
     let history = block_on(txn.fold(Some(made))).unwrap();
     assert_eq!(

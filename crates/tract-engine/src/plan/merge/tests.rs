@@ -5,7 +5,7 @@ use tract_testkit::visits;
 
 use super::super::tests::{Fixture, is_near_linear};
 use crate::plan::{Request, Selection};
-use crate::{Error, MergeOptions, Refusal};
+use crate::{Error, MergeOptions, Refusal, merge_in};
 
 /// A branch at the head of another one.
 fn fork(desk: &Fixture) -> Fixture {
@@ -122,8 +122,8 @@ fn cross(txn: &mut crate::Txn<'_>, [main, side]: [&RefName; 2], n: usize) -> usi
         block_on(txn.add(branch, &draft.into())).expect("a message").id()
     });
     let options = MergeOptions::default();
-    block_on(txn.merge(main, theirs, &options)).expect("no conflict");
+    block_on(merge_in(txn, main, theirs, &options)).expect("no conflict");
     visits::take();
-    block_on(txn.merge(side, ours, &options)).expect("no conflict");
+    block_on(merge_in(txn, side, ours, &options)).expect("no conflict");
     visits::take()
 }

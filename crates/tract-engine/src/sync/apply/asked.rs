@@ -10,6 +10,7 @@ use crate::plan::{Details, NewContent, Request, Selection};
 use crate::repo::Repo;
 use crate::repo::error::{Error, LineError};
 use crate::verbs::merge::{MergeOptions, Merged};
+use crate::verbs::revision::{resolve_in, resolve_position_in};
 use crate::write::txn::Txn;
 
 impl Stream {
@@ -128,7 +129,7 @@ impl Stream {
 
     /// Resolves a revision, including marks, to a commit.
     pub(super) async fn revision(&self, text: &str) -> Result<CommitId, LineError> {
-        Ok(Txn::new(&self.repo)?.resolve(text, &self.marks).await?)
+        Ok(resolve_in(&mut Txn::new(&self.repo)?, text, &self.marks).await?)
     }
 
     async fn revisions(&self, texts: &[String]) -> Result<Vec<CommitId>, LineError> {
@@ -141,7 +142,7 @@ impl Stream {
 
     /// Resolves a revision, including marks, to a position in a history.
     async fn position(&self, text: &str) -> Result<CommitId, LineError> {
-        Ok(Txn::new(&self.repo)?.resolve_position(text, &self.marks).await?)
+        Ok(resolve_position_in(&mut Txn::new(&self.repo)?, text, &self.marks).await?)
     }
 
     async fn position_or_head(&self, text: Option<&str>) -> Result<CommitId, LineError> {

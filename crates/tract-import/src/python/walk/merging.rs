@@ -9,7 +9,7 @@ use imbl::ordmap::DiffItem;
 use crate::python::database::Commit;
 use tract_core::{CommitId, JsonText};
 use tract_engine::plan::{ConflictKind, Details, MergeConflict, NewContent, Request};
-use tract_engine::{Error, MergeOptions, Merged, Refusal, Result};
+use tract_engine::{Error, MergeOptions, Merged, Refusal, Result, merge_in};
 
 use super::{Walk, WalkState, short};
 use crate::writer::import_details;
@@ -67,12 +67,12 @@ impl<'a> Walk<'a> {
         self.flush().await?;
         self.move_to(state.head).await?;
         let mut restore = Vec::new();
-        let merged = match self.txn.merge(&self.desk, source, options).await {
+        let merged = match merge_in(&mut self.txn, &self.desk, source, options).await {
             Err(Error::Refused(Refusal::Conflicts(conflicts))) => {
                 for conflict in &conflicts {
                     self.give_way(commit, conflict, theirs, state, &mut restore).await?;
                 }
-                self.txn.merge(&self.desk, source, options).await?
+                merge_in(&mut self.txn, &self.desk, source, options).await?
             }
             other => other?,
         };

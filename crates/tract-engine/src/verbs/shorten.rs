@@ -1,11 +1,12 @@
-//! Summaries by a summarizer port: of one result, of the results of many turns, of a range.
+//! Shortens contexts: summaries of one result, of the results of many turns and of a range, and failed
+//! turns that are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tract_core::{
-    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Message, Origin, Priority,
-    RefName, RefTarget, SummaryRequest,
+    AuthorKind, Blob, Change, Commit, CommitId, CommitRef, Content, Kind, Message, Origin,
+    Priority, RefName, RefTarget, SummaryRequest,
 };
 use tract_hooks::{
     CONVERSATION, DecisionRecord, Summarize, SummaryError, ToolSummarization, check_summary,
@@ -21,6 +22,7 @@ use crate::write::hooks::{
     SUMMARIZATION_CONFIG, conversation, request, stored_summarization, with_summary,
 };
 use crate::write::pending::{damaged, record_change};
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
 /// Options of a summary of a range.
@@ -89,6 +91,21 @@ struct ShorterResult {
     edit: Request,
     tokens_before: u64,
     tokens_after: u64,
+}
+
+/// The failed turns that were dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DroppedTurns {
+    /// The commit that skips them; `None` if there were no failed turns.
+    pub commit: Option<Commit>,
+    /// Number of turns.
+    pub turns_dropped: usize,
+    /// Number of messages that it skips.
+    pub commits_skipped: usize,
+    /// Number of tokens that they took.
+    pub tokens_freed: u64,
+    /// The tools of these turns, sorted, each once.
+    pub tool_names: BTreeSet<String>,
 }
 
 impl Repo {
@@ -275,6 +292,57 @@ impl Repo {
         write_shorter(self, branch, shorter, &mut done).await?;
         Ok(done)
     }
+
+    /// Skips the turns in which a tool failed: the calls and all their results. Makes one commit,
+    /// which can be reverted.
+    ///
+    /// # Behavior
+    /// - Turns that are already skipped are not counted again, so a second call finds nothing.
+    /// - A turn with a pinned message is left alone, and so is one with an unanswered call.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn drop_failed_tool_turns(
+        &self,
+        branch: &RefName,
+        query: &ToolQuery,
+    ) -> Result<DroppedTurns> {
+        let mut attempts = Attempts::new(self);
+        loop {
+            let head = self.head_of(branch).await?;
+            let (mut dropped, targets) = match failed_turns(self, head, query).await {
+                Ok(found) => found,
+                // The branch may have moved since, and its commits may be collected.
+                Err(error) => {
+                    attempts.again(error).await?;
+                    continue;
+                }
+            };
+            if targets.is_empty() {
+                return Ok(dropped);
+            }
+            let request = Request::Annotate {
+                targets,
+                priority: Priority::Skip,
+                reason: Some("a tool failed".to_owned()),
+                retention: None,
+                details: Details::default(),
+            };
+            let options = WriteOptions {
+                expect: Some(head),
+                what: Some("drop failed turns".to_owned()),
+                ..WriteOptions::default()
+            };
+            match self.write(branch, &[request], &options).await {
+                Ok(made) => {
+                    dropped.commit = made.into_iter().next();
+                    return Ok(dropped);
+                }
+                Err(Error::Conflict { .. }) => attempts.lose().await?,
+                Err(error) => attempts.again(error).await?,
+            }
+        }
+    }
 }
 
 /// Returns the details of a commit made from a summary.
@@ -390,4 +458,42 @@ async fn results_of(
         found.extend(results.into_iter().filter(|result| seen.insert(result.id)));
     }
     Ok(found)
+}
+
+async fn failed_turns(
+    repo: &Repo,
+    head: Option<CommitId>,
+    query: &ToolQuery,
+) -> Result<(DroppedTurns, Vec<CommitId>)> {
+    let history = repo.fold(head).await?;
+    let priority = |slot: CommitId| {
+        let shown = history.fact(slot).map(|fact| fact.priority);
+        // No facts are known about messages that were skipped before the last snapshot.
+        shown.unwrap_or_else(|| match history.view().get(slot) {
+            Some(_) => Priority::Skip,
+            None => Kind::ToolResult.default_priority(),
+        })
+    };
+    let (mut dropped, mut targets) = (DroppedTurns::default(), Vec::new());
+    let query = ToolQuery { hidden: false, ..query.clone() };
+    for turn in repo.find_tool_turns(head, &query).await? {
+        let ids = turn.ids();
+        let is_pinned = ids.iter().any(|id| priority(*id) == Priority::Pinned);
+        if !turn.is_failed() || turn.open_calls() > 0 || is_pinned {
+            continue;
+        }
+        let tokens = std::iter::once((turn.call, turn.call_tokens))
+            .chain(turn.results.iter().map(|result| (result.id, result.tokens)));
+        let shown: Vec<(CommitId, u64)> =
+            tokens.filter(|(id, _)| priority(*id) > Priority::Skip).collect();
+        if shown.is_empty() {
+            continue;
+        }
+        dropped.turns_dropped += 1;
+        dropped.commits_skipped += shown.len();
+        dropped.tokens_freed += shown.iter().map(|(_, tokens)| tokens).sum::<u64>();
+        dropped.tool_names.extend(turn.tool_names);
+        targets.extend(shown.into_iter().map(|(id, _)| id));
+    }
+    Ok((dropped, targets))
 }
