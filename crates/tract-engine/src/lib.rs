@@ -48,7 +48,7 @@ pub use crate::history::graph;
 pub use crate::history::log::{LogLine, LogPage, LogPages, describe, log, log_all, one_line};
 pub use crate::history::lost::{LostEntry, LostItem, LostKind, lost};
 pub use crate::history::question::{open_calls, unanswered};
-pub use crate::history::tools::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
+pub use crate::history::tool_diff::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
 pub use crate::history::turns::{FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 
 pub use crate::write::erasures::erasures;

@@ -1,7 +1,7 @@
 //! Operations on branches that a caller names.
 //!
-//! Branches, tags and revisions, merge, rebase, undo, summaries, decisions on pending approvals, and
-//! a request to a model. Each is built on the write path.
+//! Branches, tags, remotes and revisions, merge, rebase, undo, summaries, decisions on pending
+//! approvals, and a request to a model. Each is built on the write path.
 
 pub(crate) mod approvals;
 pub(crate) mod chat;

@@ -32,209 +32,196 @@ pub(crate) struct RecentCommits {
     pub(crate) row: Option<CommitId>,
 }
 
-impl Repo {
-    /// Returns the counts of a history at a commit: commits, rows and messages.
-    ///
-    /// # Errors
-    /// Those of [`fold`](Self::fold).
-    ///
-    /// # Complexity
-    /// Reads at most a few thousand commits, unless an older version wrote the history without
-    /// counts in its turn index rows: then it is folded.
-    pub async fn counts(&self, head: Option<CommitId>) -> Result<HistoryCounts> {
-        let Some(head) = head else { return Ok(HistoryCounts::default()) };
-        if let Some(history) = self.compiler().cached_history(head) {
-            return Ok(history.counts());
-        }
-        match self.recent_commits(head, 0).await? {
-            Some(recent) => Ok(recent.counts),
-            None => Ok(self.fold(Some(head)).await?.counts()),
-        }
+/// Counts as [`Repo::counts`] does.
+pub(crate) async fn counts(repo: &Repo, head: Option<CommitId>) -> Result<HistoryCounts> {
+    let Some(head) = head else { return Ok(HistoryCounts::default()) };
+    if let Some(history) = repo.compiler().cached_history(head) {
+        return Ok(history.counts());
     }
-
-    /// Returns the message numbers, from 1, of the messages in the newest commits of a history, by
-    /// the commit whose content is shown. Empty if that requires reading older rows.
-    ///
-    /// # Errors
-    /// Those of [`counts`](Self::counts).
-    pub async fn recent_numbers(&self, head: CommitId) -> Result<HashMap<CommitId, u64>> {
-        let Some(recent) = self.recent_commits(head, END).await? else { return Ok(HashMap::new()) };
-        let newest = self.recent_view(&recent).await?;
-        // Rows before the newest commits are unchanged, so numbering continues after them.
-        let numbers = recent.before.shown + 1..;
-        let shown = newest.into_iter().flat_map(|newest| newest.shown);
-        Ok(shown.map(|row| row.version).zip(numbers).collect())
+    match recent_commits(repo, head, 0).await? {
+        Some(recent) => Ok(recent.counts),
+        None => Ok(repo.fold(Some(head)).await?.counts()),
     }
+}
 
-    /// Returns the row of the n-th message shown at a head; `None` if it is not among the newest
-    /// rows.
-    pub(crate) async fn recent_row(&self, head: CommitId, n: u64) -> Result<Option<(View, Row)>> {
-        let Some(recent) = self.recent_commits(head, END).await? else { return Ok(None) };
-        let Some(place) = n.checked_sub(recent.before.shown + 1) else { return Ok(None) };
-        let Some(newest) = self.recent_view(&recent).await? else { return Ok(None) };
-        let row = usize::try_from(place).ok().and_then(|place| newest.shown.get(place)).copied();
-        Ok(row.map(|row| (newest.view, row)))
+/// Numbers messages as [`Repo::recent_numbers`] does.
+pub(crate) async fn recent_numbers(repo: &Repo, head: CommitId) -> Result<HashMap<CommitId, u64>> {
+    let Some(recent) = recent_commits(repo, head, END).await? else { return Ok(HashMap::new()) };
+    let newest = recent_view(repo, &recent).await?;
+    // Rows before the newest commits are unchanged, so numbering continues after them.
+    let numbers = recent.before.shown + 1..;
+    let shown = newest.into_iter().flat_map(|newest| newest.shown);
+    Ok(shown.map(|row| row.version).zip(numbers).collect())
+}
+
+/// Returns the row of the n-th message shown at a head; `None` if it is not among the newest
+/// rows.
+pub(crate) async fn recent_row(repo: &Repo, head: CommitId, n: u64) -> Result<Option<(View, Row)>> {
+    let Some(recent) = recent_commits(repo, head, END).await? else { return Ok(None) };
+    let Some(place) = n.checked_sub(recent.before.shown + 1) else { return Ok(None) };
+    let Some(newest) = recent_view(repo, &recent).await? else { return Ok(None) };
+    let row = usize::try_from(place).ok().and_then(|place| newest.shown.get(place)).copied();
+    Ok(row.map(|row| (newest.view, row)))
+}
+
+/// Returns the data about a history that a plan at its end needs.
+pub(crate) async fn tip_of(repo: &Repo, head: CommitId) -> Result<BranchTip> {
+    if let Some(history) = repo.compiler().cached_history(head) {
+        return Ok(BranchTip::from(&history));
     }
-
-    /// Returns the data about a history that a plan at its end needs.
-    pub(crate) async fn tip_of(&self, head: CommitId) -> Result<BranchTip> {
-        if let Some(history) = self.compiler().cached_history(head) {
-            return Ok(BranchTip::from(&history));
-        }
-        if let Some(recent) = self.recent_commits(head, 0).await?
-            && let Some(last) = recent.commits.last()
-            && let room @ 1.. = recent.counts.room()
-        {
-            return Ok(BranchTip {
-                head: Some(head),
-                toolset: last.toolset,
-                active: last.active_toolset(),
-                tools_set: recent.counts.tools_set,
-                room,
-                commits: recent.counts.commits,
-                counts: Some(recent.counts),
-                silence: None,
-            });
-        }
-        Ok(BranchTip::from(&self.fold(Some(head)).await?))
+    if let Some(recent) = recent_commits(repo, head, 0).await?
+        && let Some(last) = recent.commits.last()
+        && let room @ 1.. = recent.counts.room()
+    {
+        return Ok(BranchTip {
+            head: Some(head),
+            toolset: last.toolset,
+            active: last.active_toolset(),
+            tools_set: recent.counts.tools_set,
+            room,
+            commits: recent.counts.commits,
+            counts: Some(recent.counts),
+            silence: None,
+        });
     }
+    Ok(BranchTip::from(&repo.fold(Some(head)).await?))
+}
 
-    /// Returns a history of which only the newest rows are loaded; `None` if they depend on older
-    /// rows, or if a snapshot may be due.
-    pub(crate) async fn recent_history(&self, head: CommitId) -> Result<Option<History>> {
-        match self.recent_commits(head, END).await? {
-            Some(recent) => self.fold_recent(recent).await,
-            None => Ok(None),
-        }
+/// Returns a history of which only the newest rows are loaded; `None` if they depend on older
+/// rows, or if a snapshot may be due.
+pub(crate) async fn recent_history(repo: &Repo, head: CommitId) -> Result<Option<History>> {
+    match recent_commits(repo, head, END).await? {
+        Some(recent) => fold_recent(repo, recent).await,
+        None => Ok(None),
     }
+}
 
-    /// Like [`recent_history`](Self::recent_history), for a commit and for heads that continue it. The
-    /// same rows are missing from all of them.
-    pub(crate) async fn recent_histories<const N: usize>(
-        &self,
-        base: CommitId,
-        heads: [CommitId; N],
-    ) -> Result<Option<(History, [History; N])>> {
-        let Some(below) = self.recent_commits(base, END).await? else { return Ok(None) };
-        let mut histories = Vec::with_capacity(N);
-        for head in heads {
-            let mut commits = self.history(head).until(base).pages(2 * END, 2 * END);
-            let mut newer = commits.next_page().await?.unwrap_or_default();
-            newer.reverse();
-            let continues = newer.first().and_then(|first| first.parent()) == Some(base);
-            if commits.peek().is_some() || !continues {
-                return Ok(None);
-            }
-            let Some(counts) = advance(self, below.counts, &newer).await? else { return Ok(None) };
-            let commits = below.commits.iter().cloned().chain(newer).collect();
-            let recent = RecentCommits { commits, counts, ..below };
-            let Some(history) = self.fold_recent(recent).await? else { return Ok(None) };
-            histories.push(history);
-        }
-        let base = self.fold_recent(below).await?;
-        Ok(base.zip(histories.try_into().ok()))
-    }
-
-    async fn fold_recent(&self, recent: RecentCommits) -> Result<Option<History>> {
-        if recent.counts.room() == 0 {
+/// Like [`recent_history`](Repo::recent_history), for a commit and for heads that continue it. The
+/// same rows are missing from all of them.
+pub(crate) async fn recent_histories<const N: usize>(
+    repo: &Repo,
+    base: CommitId,
+    heads: [CommitId; N],
+) -> Result<Option<(History, [History; N])>> {
+    let Some(below) = recent_commits(repo, base, END).await? else { return Ok(None) };
+    let mut histories = Vec::with_capacity(N);
+    for head in heads {
+        let mut commits = repo.history(head).until(base).pages(2 * END, 2 * END);
+        let mut newer = commits.next_page().await?.unwrap_or_default();
+        newer.reverse();
+        let continues = newer.first().and_then(|first| first.parent()) == Some(base);
+        if commits.peek().is_some() || !continues {
             return Ok(None);
         }
-        let Some(view) = self.recent_view(&recent).await? else { return Ok(None) };
-        let last = recent.commits.into_iter().next_back();
-        Ok(last.map(|last| History::recent(last, view.view, recent.before.next, recent.counts)))
+        let Some(counts) = advance(repo, below.counts, &newer).await? else { return Ok(None) };
+        let commits = below.commits.iter().cloned().chain(newer).collect();
+        let recent = RecentCommits { commits, counts, ..below };
+        let Some(history) = fold_recent(repo, recent).await? else { return Ok(None) };
+        histories.push(history);
     }
+    let base = fold_recent(repo, below).await?;
+    Ok(base.zip(histories.try_into().ok()))
+}
 
-    /// Returns an ancestor at most `back` commits before a head, found through the rows with
-    /// counts, and the number of commits that remain to be walked from there.
-    pub(crate) async fn leap_back(&self, head: CommitId, back: u64) -> Result<(CommitId, u64)> {
-        let mut at = (head, back);
-        if back <= STEPS {
-            return Ok(at);
+async fn fold_recent(repo: &Repo, recent: RecentCommits) -> Result<Option<History>> {
+    if recent.counts.room() == 0 {
+        return Ok(None);
+    }
+    let Some(view) = recent_view(repo, &recent).await? else { return Ok(None) };
+    let last = recent.commits.into_iter().next_back();
+    Ok(last.map(|last| History::recent(last, view.view, recent.before.next, recent.counts)))
+}
+
+/// Returns an ancestor at most `back` commits before a head, found through the rows with
+/// counts, and the number of commits that remain to be walked from there.
+pub(crate) async fn leap_back(repo: &Repo, head: CommitId, back: u64) -> Result<(CommitId, u64)> {
+    let mut at = (head, back);
+    if back <= STEPS {
+        return Ok(at);
+    }
+    let Some(recent) = recent_commits(repo, head, 0).await? else { return Ok(at) };
+    let Some(wanted) = recent.counts.commits.checked_sub(back) else { return Ok(at) };
+    let mut next = recent.row;
+    while let Some(id) = next {
+        let Some(row) = counted_row(repo, id).await? else { break };
+        if row.counts.commits < wanted {
+            break;
         }
-        let Some(recent) = self.recent_commits(head, 0).await? else { return Ok(at) };
-        let Some(wanted) = recent.counts.commits.checked_sub(back) else { return Ok(at) };
-        let mut next = recent.row;
-        while let Some(id) = next {
-            let Some(row) = counted_row(self, id).await? else { break };
-            if row.counts.commits < wanted {
+        at = (id, row.counts.commits - wanted);
+        next = row.previous.filter(|previous| *previous != id);
+    }
+    Ok(at)
+}
+
+/// Reads the newest commits of a history, back to a row with counts: at least `at_least` if
+/// there are as many. `None` if there is no such row nearby.
+async fn recent_commits(
+    repo: &Repo,
+    head: CommitId,
+    at_least: usize,
+) -> Result<Option<RecentCommits>> {
+    let mut commits = Vec::new();
+    // The row found so far, with the number of newer commits.
+    let mut found: Option<(usize, CommitId, HistoryCounts)> = None;
+    let mut history = repo.history(head).pages(2048, 2048).stop_at(DerivedKind::Turn);
+    while history.peek().is_some() && commits.len() < NEAR {
+        commits.extend(history.next_page().await?.unwrap_or_default());
+        let Some((id, _)) = history.row() else { continue };
+        // The head itself is always read, even if it has a row.
+        if !commits.is_empty() {
+            let Some(row) = counted_row(repo, *id).await? else { break };
+            found = Some((commits.len(), *id, row.counts));
+            if commits.len() >= at_least {
                 break;
             }
-            at = (id, row.counts.commits - wanted);
-            next = row.previous.filter(|previous| *previous != id);
         }
-        Ok(at)
+        commits.extend(history.pass_row().await?);
     }
-
-    /// Reads the newest commits of a history, back to a row with counts: at least `at_least` if
-    /// there are as many. `None` if there is no such row nearby.
-    async fn recent_commits(
-        &self,
-        head: CommitId,
-        at_least: usize,
-    ) -> Result<Option<RecentCommits>> {
-        let mut commits = Vec::new();
-        // The row found so far, with the number of newer commits.
-        let mut found: Option<(usize, CommitId, HistoryCounts)> = None;
-        let mut history = self.history(head).pages(2048, 2048).stop_at(DerivedKind::Turn);
-        while history.peek().is_some() && commits.len() < NEAR {
-            commits.extend(history.next_page().await?.unwrap_or_default());
-            let Some((id, _)) = history.row() else { continue };
-            // The head itself is always read, even if it has a row.
-            if !commits.is_empty() {
-                let Some(row) = counted_row(self, *id).await? else { break };
-                found = Some((commits.len(), *id, row.counts));
-                if commits.len() >= at_least {
-                    break;
-                }
-            }
-            commits.extend(history.pass_row().await?);
+    let is_whole = commits.last().is_some_and(|last| last.parent().is_none());
+    let (before, row) = match found {
+        _ if is_whole => (HistoryCounts::default(), None),
+        Some((newer, id, counts)) => {
+            commits.truncate(newer);
+            (counts, Some(id))
         }
-        let is_whole = commits.last().is_some_and(|last| last.parent().is_none());
-        let (before, row) = match found {
-            _ if is_whole => (HistoryCounts::default(), None),
-            Some((newer, id, counts)) => {
-                commits.truncate(newer);
-                (counts, Some(id))
+        None => return Ok(None),
+    };
+    commits.reverse();
+    let counts = advance(repo, before, &commits).await?;
+    Ok(counts.map(|counts| RecentCommits { commits, before, counts, row }))
+}
+
+/// Folds the newest commits alone; `None` if one of them changes an older row.
+async fn recent_view(repo: &Repo, recent: &RecentCommits) -> Result<Option<RecentView>> {
+    let before = recent.before;
+    // The view without its older rows. A fold onto it is right as long as no change refers to
+    // one of them; `is_older` detects those that do.
+    let mut view = View::from_parts([], None, before.next);
+    for commit in &recent.commits {
+        let changes = repo.changes(commit).await?;
+        let is_older = |change: &Change| match change {
+            Change::Add { row, .. } | Change::Remove { row, .. } => row.key < before.next,
+            Change::Version { slot, .. } | Change::Mark { slot, .. } => {
+                !view.contains(slot.resolve(commit.id()))
             }
-            None => return Ok(None),
         };
-        commits.reverse();
-        let counts = advance(self, before, &commits).await?;
-        Ok(counts.map(|counts| RecentCommits { commits, before, counts, row }))
-    }
-
-    /// Folds the newest commits alone; `None` if one of them changes an older row.
-    async fn recent_view(&self, recent: &RecentCommits) -> Result<Option<RecentView>> {
-        let before = recent.before;
-        // The view without its older rows. A fold onto it is right as long as no change refers to
-        // one of them; `is_older` detects those that do.
-        let mut view = View::from_parts([], None, before.next);
-        for commit in &recent.commits {
-            let changes = self.changes(commit).await?;
-            let is_older = |change: &Change| match change {
-                Change::Add { row, .. } | Change::Remove { row, .. } => row.key < before.next,
-                Change::Version { slot, .. } | Change::Mark { slot, .. } => {
-                    !view.contains(slot.resolve(commit.id()))
-                }
-            };
-            let is_named = matches!(&commit.op, Op::Append { slot: Some(_), .. });
-            if is_named || changes.iter().any(is_older) {
-                return Ok(None);
-            }
-            match fold(&view, commit, &changes) {
-                Ok(folded) => view = folded,
-                Err(_) => return Ok(None),
-            }
-        }
-        let versions = view.rows().flat_map(|row| [Some(row.version), row.mark]);
-        let wanted: Vec<CommitId> = versions.flatten().collect();
-        let Some(records) = Records::read(self, &recent.commits, wanted).await? else {
+        let is_named = matches!(&commit.op, Op::Append { slot: Some(_), .. });
+        if is_named || changes.iter().any(is_older) {
             return Ok(None);
-        };
-        let is_shown = |row: &&Row| records.is_shown(row.version, row.mark) == Some(true);
-        let shown = view.rows().filter(is_shown).copied().collect();
-        Ok(Some(RecentView { view, shown }))
+        }
+        match fold(&view, commit, &changes) {
+            Ok(folded) => view = folded,
+            Err(_) => return Ok(None),
+        }
     }
+    let versions = view.rows().flat_map(|row| [Some(row.version), row.mark]);
+    let wanted: Vec<CommitId> = versions.flatten().collect();
+    let Some(records) = Records::read(repo, &recent.commits, wanted).await? else {
+        return Ok(None);
+    };
+    let is_shown = |row: &&Row| records.is_shown(row.version, row.mark) == Some(true);
+    let shown = view.rows().filter(is_shown).copied().collect();
+    Ok(Some(RecentView { view, shown }))
 }
 
 /// The newest rows of a history.

@@ -11,7 +11,7 @@ use tract_core::{CommitId, Content, JsonText, Message, Part, json};
 use crate::history::diff_line::DiffLineKind::{Added, Changed, Context, Heading, Removed, Summary};
 use crate::history::diff_line::{DiffLine, DiffLineKind, write_lines};
 use crate::history::log::one_line;
-use crate::history::tools::{SchemaDiff, ToolDiff, tool_diff};
+use crate::history::tool_diff::{SchemaDiff, ToolDiff, tool_diff};
 
 /// One message that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -355,7 +355,7 @@ mod tests {
     use tract_core::{Draft, Priority, Role};
 
     use super::*;
-    use crate::history::tools::no_schema_diff;
+    use crate::history::tool_diff::no_schema_diff;
 
     fn id(n: u8) -> CommitId {
         CommitId::from_bytes([n; 32])

@@ -140,60 +140,46 @@ impl<T> Iterator for Pages<T> {
 
 impl<T> ExactSizeIterator for Pages<T> {}
 
-impl Repo {
-    /// Finds the tool turns of a history, oldest first.
-    ///
-    /// # Errors
-    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not part of the history; when the store
-    /// fails.
-    pub async fn find_tool_turns(
-        &self,
-        head: Option<CommitId>,
-        query: &ToolQuery,
-    ) -> Result<Pages<ToolTurn>> {
-        let found = TurnMessages::read(self, head, query).await?;
-        let turns = found.turns(query).into_iter();
-        let wanted =
-            turns.filter(|turn| turn.tool_names.iter().any(|name| query.wants(name))).collect();
-        Ok(Pages::of(wanted))
-    }
+/// Finds tool turns as [`Repo::find_tool_turns`] does.
+pub(crate) async fn tool_turns(
+    repo: &Repo,
+    head: Option<CommitId>,
+    query: &ToolQuery,
+) -> Result<Pages<ToolTurn>> {
+    let found = TurnMessages::read(repo, head, query).await?;
+    let turns = found.turns(query).into_iter();
+    let wanted =
+        turns.filter(|turn| turn.tool_names.iter().any(|name| query.wants(name))).collect();
+    Ok(Pages::of(wanted))
+}
 
-    /// Finds the tool results of a history, oldest first, by tool name.
-    ///
-    /// # Errors
-    /// As [`find_tool_turns`](Self::find_tool_turns).
-    pub async fn find_tool_results(
-        &self,
-        head: Option<CommitId>,
-        query: &ToolQuery,
-    ) -> Result<Pages<FoundResult>> {
-        let mut found = TurnMessages::read(self, head, query).await?;
-        found.name_results(self).await?;
-        let results = found.results.iter().filter(|result| result.shows(query));
-        let results = results.map(|result| found.named(&result.message));
-        let all = query.names.is_empty();
-        let wanted = |result: &FoundResult| {
-            all || result.name.as_deref().is_some_and(|name| query.wants(name))
-        };
-        Ok(Pages::of(results.filter(wanted).collect()))
-    }
+/// Finds tool results as [`Repo::find_tool_results`] does.
+pub(crate) async fn tool_results(
+    repo: &Repo,
+    head: Option<CommitId>,
+    query: &ToolQuery,
+) -> Result<Pages<FoundResult>> {
+    let mut found = TurnMessages::read(repo, head, query).await?;
+    found.name_results(repo).await?;
+    let results = found.results.iter().filter(|result| result.shows(query));
+    let results = results.map(|result| found.named(&result.message));
+    let all = query.names.is_empty();
+    let wanted =
+        |result: &FoundResult| all || result.name.as_deref().is_some_and(|name| query.wants(name));
+    Ok(Pages::of(results.filter(wanted).collect()))
+}
 
-    /// Finds the messages with tool calls of a history, oldest first, by the tool names of their
-    /// calls.
-    ///
-    /// # Errors
-    /// As [`find_tool_turns`](Self::find_tool_turns).
-    pub async fn find_tool_calls(
-        &self,
-        head: Option<CommitId>,
-        query: &ToolQuery,
-    ) -> Result<Pages<FoundCall>> {
-        let found = TurnMessages::read(self, head, query).await?;
-        let calls = found.calls.into_iter().filter(|call| {
-            call.shows(query) && call.message.tool_names.iter().any(|name| query.wants(name))
-        });
-        Ok(Pages::of(calls.map(|call| call.message).collect()))
-    }
+/// Finds tool calls as [`Repo::find_tool_calls`] does.
+pub(crate) async fn tool_calls(
+    repo: &Repo,
+    head: Option<CommitId>,
+    query: &ToolQuery,
+) -> Result<Pages<FoundCall>> {
+    let found = TurnMessages::read(repo, head, query).await?;
+    let calls = found.calls.into_iter().filter(|call| {
+        call.shows(query) && call.message.tool_names.iter().any(|name| query.wants(name))
+    });
+    Ok(Pages::of(calls.map(|call| call.message).collect()))
 }
 
 /// The calls and results of a history after all its entries, in order of first appearance.

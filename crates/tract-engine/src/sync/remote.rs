@@ -1,4 +1,4 @@
-//! Remotes: other stores that conversations are fetched from and pushed to.
+//! Fetch from and push to remotes: other stores with the same conversations.
 
 mod fetch;
 mod negotiate;

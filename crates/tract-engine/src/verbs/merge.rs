@@ -11,6 +11,7 @@ use tract_core::{Commit, CommitId, Op, RefName, RefTarget};
 use tract_hooks::{BeforeMerge, Hooks};
 
 use self::ancestry::{Ancestry, Graph, ancestors, common, since};
+use crate::history::counts::recent_histories;
 use crate::plan::{
     BranchTip, ConflictKind, Details, History, KeptConflict, MergeConflict, MergeSides, NewContent,
     Refusal, Request, Resolution, ResolvableConflict, ResolveFn, Resolver, differing,
@@ -565,7 +566,7 @@ async fn ends_of(
     if is_known || txn.made_here(ours).is_some() || txn.made_here(theirs).is_some() {
         return Ok(None);
     }
-    let ends = Box::pin(repo.recent_histories(base, [ours, theirs])).await?;
+    let ends = Box::pin(recent_histories(repo, base, [ours, theirs])).await?;
     Ok(ends.map(|(base, [ours, theirs])| (ours, theirs, base)))
 }
 

@@ -10,6 +10,7 @@ use tract_core::{
     Change, Changes, Commit, CommitId, IdPrefix, Op, Priority, RefName, RefTarget, nearest,
 };
 
+use crate::history::counts::{leap_back, recent_row};
 use crate::history::reach::commit_id;
 use crate::plan::Refusal;
 use crate::repo::Repo;
@@ -265,7 +266,7 @@ async fn go_back(txn: &Txn<'_>, text: &str, from: CommitId, commits: usize) -> R
         |left: usize| bad(text, format!("the history has {}", count(commits - left + 1, "commit")));
     let (mut id, mut left) = (from, commits);
     if txn.made_here(from).is_none() {
-        let (at, rest) = txn.repo().leap_back(from, commits as u64).await?;
+        let (at, rest) = leap_back(txn.repo(), from, commits as u64).await?;
         (id, left) = (at, usize::try_from(rest).unwrap_or(left));
     }
     while left > 0 {
@@ -290,7 +291,7 @@ async fn shown_row(txn: &Txn<'_>, text: &str, head: CommitId, n: usize) -> Resul
     // A message near the end of a long history is found without reading all of it.
     if txn.made_here(head).is_none()
         && txn.repo().compiler().cached_history(head).is_none()
-        && let Some(found) = txn.repo().recent_row(head, n as u64).await?
+        && let Some(found) = recent_row(txn.repo(), head, n as u64).await?
     {
         return Ok(found);
     }

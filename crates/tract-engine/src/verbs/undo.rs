@@ -17,7 +17,7 @@ use crate::repo::Repo;
 use crate::repo::error::{Error, Result, UndoConflict};
 use crate::repo::operation::Operation;
 use crate::write::erasures::is_at_but_for_erasures;
-use crate::write::txn::{Txn, WriteOptions};
+use crate::write::txn::{Txn, WriteOptions, mend_erased};
 
 /// A ref that was moved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ async fn revert_once(
     }
     // A branch that goes back to an erased message gets the edits of the erasure again. So
     // erasures are not undone, and the operation before them is next.
-    txn.mend_erased().await?;
+    mend_erased(&mut txn).await?;
     for step in moves.iter_mut().filter(|step| step.name.branch_name().is_some()) {
         step.after = txn.target(&step.name).await?;
     }

@@ -14,7 +14,9 @@ use tract_core::{
     RefName, RefTarget, ToolId,
 };
 
+pub(crate) use self::mend::mend_erased;
 pub(crate) use self::seal::check_limits;
+use crate::history::counts::{recent_history, tip_of};
 use crate::history::turns::{LoadedObjects, NewRow, due, silent_row};
 use crate::plan::{
     BranchTip, History, Plan, PlannedCommit, Records, Refusal, Request, is_plain, message, plan,
@@ -386,7 +388,7 @@ impl<'a> Txn<'a> {
         }) else {
             return Ok(None);
         };
-        let Some(history) = Box::pin(repo.recent_history(id)).await? else { return Ok(None) };
+        let Some(history) = Box::pin(recent_history(repo, id)).await? else { return Ok(None) };
         match self.plan_with(head, |records| plan(request, &history, records)).await {
             Ok(planned) => {
                 let tip = BranchTip::from(&history);
@@ -403,7 +405,7 @@ impl<'a> Txn<'a> {
     /// Returns the facts about the history of a head that a plain message is planned from.
     async fn tip_at(&self, head: Option<CommitId>) -> Result<BranchTip> {
         match head {
-            Some(id) if self.made_here(id).is_none() => Box::pin(self.repo.tip_of(id)).await,
+            Some(id) if self.made_here(id).is_none() => Box::pin(tip_of(self.repo, id)).await,
             _ => Ok(BranchTip::from(&self.fold(head).await?)),
         }
     }

@@ -10,7 +10,7 @@ use tract_core::{
 };
 
 use crate::history::reach::each;
-use crate::history::tools::{ToolChange, no_schema_diff, tool_diff};
+use crate::history::tool_diff::{ToolChange, no_schema_diff, tool_diff};
 use crate::plan::edited_slot;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};

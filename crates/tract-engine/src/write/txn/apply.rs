@@ -6,6 +6,7 @@ use std::task::Poll;
 
 use tract_core::{Applied, CommitId, Expect, ObjectId, RefEdit, RefName, RefTarget};
 
+use super::mend::mend_erased;
 use super::{StagedRef, Txn};
 use crate::history::turns::NewRow;
 use crate::plan::BranchTip;
@@ -111,7 +112,7 @@ impl Txn<'_> {
         // Mending adds commits and moves refs, so it comes before all steps that look at the heads.
         // Rows of the turn index are made from the histories that `fold_heads` leaves in memory.
         // Refs become edits last: nothing may move one after that.
-        self.mend_erased().await?;
+        mend_erased(self).await?;
         if undoes.is_none() && !self.any_name {
             // An undo may restore a ref whose name only an older version allowed, so it is not
             // checked.

@@ -1,18 +1,42 @@
-//! Tools of a history: in force at a revision, by name, and between two revisions.
+//! Queries of a history: its counts, its tools, and the turns that call them.
 
-mod diff;
+use std::collections::HashMap;
 
+use tract_compile::HistoryCounts;
 use tract_core::store::StoreErrorKind;
 use tract_core::{
     ActiveTool, CommitId, IdPrefix, ObjectId, Op, StoreError, ToolDefinition, ToolId, ToolSchema,
 };
 
-pub use self::diff::{SchemaDiff, ToolChange, ToolDiff, no_schema_diff, tool_diff};
+use crate::history::counts;
 use crate::history::reach::damage;
+use crate::history::tool_diff::{SchemaDiff, ToolDiff, tool_diff};
+use crate::history::turns::{self, FoundCall, FoundResult, Pages, ToolQuery, ToolTurn};
 use crate::repo::Repo;
 use crate::repo::error::Result;
 
 impl Repo {
+    /// Returns the counts of a history at a commit: commits, rows and messages.
+    ///
+    /// # Errors
+    /// Those of [`fold`](Self::fold).
+    ///
+    /// # Complexity
+    /// Reads at most a few thousand commits, unless an older version wrote the history without
+    /// counts in its turn index rows: then it is folded.
+    pub async fn counts(&self, head: Option<CommitId>) -> Result<HistoryCounts> {
+        counts::counts(self, head).await
+    }
+
+    /// Returns the message numbers, from 1, of the messages in the newest commits of a history, by
+    /// the commit whose content is shown. Empty if that requires reading older rows.
+    ///
+    /// # Errors
+    /// Those of [`counts`](Self::counts).
+    pub async fn recent_numbers(&self, head: CommitId) -> Result<HashMap<CommitId, u64>> {
+        counts::recent_numbers(self, head).await
+    }
+
     /// Reads the tools that a commit reports as its own: those that were given to it, or set by
     /// [`set_tools`](Self::set_tools) before it. A compiled context contains the tools in force,
     /// [`tools_of`](Self::tools_of), which may be those of an earlier commit.
@@ -30,25 +54,11 @@ impl Repo {
     /// # Errors
     /// As [`tools_of`](Self::tools_of).
     pub async fn get_commit_tools(&self, commit: CommitId) -> Result<Vec<ActiveTool>> {
-        if self.has_own_tools(commit).await? { self.tools_of(commit).await } else { Ok(Vec::new()) }
-    }
-
-    async fn has_own_tools(&self, id: CommitId) -> Result<bool> {
-        let commit = self.require_commit(id).await?;
-        // `active` names tools that were set, so its presence is sufficient.
-        if matches!(commit.op, Op::Tools) || commit.active.is_some() {
-            return Ok(true);
+        if has_own_tools(self, commit).await? {
+            self.tools_of(commit).await
+        } else {
+            Ok(Vec::new())
         }
-        if commit.toolset.is_none() {
-            return Ok(false);
-        }
-        // Compare with the tools that its first parent has in force.
-        let changes = match (&commit.op, commit.parent()) {
-            (Op::Revert { .. } | Op::Merge { .. }, _) => false,
-            (_, Some(parent)) => commit.toolset != self.require_commit(parent).await?.toolset,
-            (_, None) => true,
-        };
-        Ok(changes || self.fold(Some(id)).await?.tools_set())
     }
 
     /// Reads the tools in force after a commit: in order, with repeats, each with its original
@@ -134,4 +144,60 @@ impl Repo {
         let (before, after) = (self.tools_of(before).await?, self.tools_of(after).await?);
         Ok(tool_diff(&before, &after, schemas))
     }
+
+    /// Finds the tool turns of a history, oldest first.
+    ///
+    /// # Errors
+    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not part of the history; when the store
+    /// fails.
+    pub async fn find_tool_turns(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<ToolTurn>> {
+        turns::tool_turns(self, head, query).await
+    }
+
+    /// Finds the tool results of a history, oldest first, by tool name.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_results(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundResult>> {
+        turns::tool_results(self, head, query).await
+    }
+
+    /// Finds the messages with tool calls of a history, oldest first, by the tool names of their
+    /// calls.
+    ///
+    /// # Errors
+    /// As [`find_tool_turns`](Self::find_tool_turns).
+    pub async fn find_tool_calls(
+        &self,
+        head: Option<CommitId>,
+        query: &ToolQuery,
+    ) -> Result<Pages<FoundCall>> {
+        turns::tool_calls(self, head, query).await
+    }
+}
+
+async fn has_own_tools(repo: &Repo, id: CommitId) -> Result<bool> {
+    let commit = repo.require_commit(id).await?;
+    // `active` names tools that were set, so its presence is sufficient.
+    if matches!(commit.op, Op::Tools) || commit.active.is_some() {
+        return Ok(true);
+    }
+    if commit.toolset.is_none() {
+        return Ok(false);
+    }
+    // Compare with the tools that its first parent has in force.
+    let changes = match (&commit.op, commit.parent()) {
+        (Op::Revert { .. } | Op::Merge { .. }, _) => false,
+        (_, Some(parent)) => commit.toolset != repo.require_commit(parent).await?.toolset,
+        (_, None) => true,
+    };
+    Ok(changes || repo.fold(Some(id)).await?.tools_set())
 }
