@@ -96,7 +96,7 @@ pub(crate) async fn recent_history(repo: &Repo, head: CommitId) -> Result<Option
     }
 }
 
-/// Like [`recent_history`](Repo::recent_history), for a commit and for heads that continue it. The
+/// Like [`recent_history`], for a commit and for heads that continue it. The
 /// same rows are missing from all of them.
 pub(crate) async fn recent_histories<const N: usize>(
     repo: &Repo,

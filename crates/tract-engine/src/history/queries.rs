@@ -148,8 +148,8 @@ impl Repo {
     /// Finds the tool turns of a history, oldest first.
     ///
     /// # Errors
-    /// [`Error::NotOnLine`] when [`ToolQuery::after`] is not part of the history; when the store
-    /// fails.
+    /// [`Error::NotOnLine`](crate::Error::NotOnLine) when [`ToolQuery::after`] is not part of the
+    /// history; when the store fails.
     pub async fn find_tool_turns(
         &self,
         head: Option<CommitId>,

@@ -165,7 +165,7 @@ impl Repo {
     /// Merges a head into a branch.
     ///
     /// # Errors
-    /// [`Error::Refused`](crate::Error::Refused) with [`Refusal::Conflicts`](crate::Refusal) when
+    /// [`Error::Refused`] with [`Refusal::Conflicts`](crate::Refusal) when
     /// both sides changed the same thing and [`MergeOptions::resolve`] does not resolve it, or with
     /// [`Refusal::IllegalResolution`](crate::Refusal) when a resolution is not legal for its
     /// conflict. Nothing is then written.
@@ -434,7 +434,7 @@ pub(crate) async fn first_reached(
 /// Merges. Asks handlers unless `ruling` already contains their decision.
 ///
 /// # Errors
-/// [`Error::Collected`](crate::Error::Collected) when garbage collection deleted the source
+/// [`Error::Collected`] when garbage collection deleted the source
 /// after the caller named it. The store is healthy, so this must not be reported as damage.
 async fn merge_asking(
     txn: &mut Txn<'_>,

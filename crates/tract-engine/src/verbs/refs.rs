@@ -325,8 +325,9 @@ impl Repo {
     ///
     /// # Errors
     /// [`Error::UnknownBranch`] when the branch does not exist; [`Error::BadTitle`] for an empty
-    /// title, one of several lines, or a longer one than [`MAX_TITLE_CHARS`](crate::MAX_TITLE_CHARS); [`Error::Conflict`]
-    /// when another writer changes the document during the call.
+    /// title, one of several lines, or a longer one than
+    /// [`MAX_TITLE_CHARS`](crate::MAX_TITLE_CHARS); [`Error::Conflict`] when another writer changes
+    /// the document during the call.
     pub async fn set_title(&self, branch: &str, title: Option<&str>) -> Result<()> {
         if let Some(title) = title {
             check_title(title)?;

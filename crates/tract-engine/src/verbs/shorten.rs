@@ -1,5 +1,5 @@
-//! Shortens contexts: summaries of one result, of the results of many turns and of a range, and failed
-//! turns that are skipped.
+//! Shortens contexts: summaries of one result, of the results of many turns and of a range, and
+//! failed turns that are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Repo {
     /// [`Hooks::summarizer`](tract_hooks::Hooks::summarizer), unless a handler decides first.
     ///
     /// # Errors
-    /// [`Error::Summary`](crate::Error::Summary) when a pattern is not a regular expression; when the
+    /// [`Error::Summary`] when a pattern is not a regular expression; when the
     /// store fails.
     pub async fn configure_tool_summarization(
         &self,
@@ -151,9 +151,8 @@ impl Repo {
     /// …],"instructions":"…"}`).
     ///
     /// # Errors
-    /// [`Error::Summary`](crate::Error::Summary) when no usable summary could be made;
-    /// [`Error::Conflict`](crate::Error::Conflict) when the branch moved since. Nothing is then
-    /// written.
+    /// [`Error::Summary`] when no usable summary could be made;
+    /// [`Error::Conflict`] when the branch moved since. Nothing is then written.
     pub async fn summarize_range(
         &self,
         branch: &RefName,

@@ -116,6 +116,16 @@ impl Attempts {
         self.races.lose().await.map_err(|lost| if times > 1 { error } else { lost })
     }
 
+    /// Returns the number of attempts that failed.
+    pub(crate) fn lost(&self) -> usize {
+        self.races.lost()
+    }
+
+    /// Returns whether the time for attempts is up.
+    pub(crate) fn is_over(&self) -> bool {
+        self.races.is_over()
+    }
+
     /// Counts a lost race and pauses before the next attempt.
     ///
     /// # Errors

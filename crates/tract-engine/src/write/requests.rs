@@ -66,209 +66,7 @@ impl Repo {
         requests: impl Into<Cow<'a, [Request]>>,
         options: &'a WriteOptions,
     ) -> impl Future<Output = Result<Vec<Commit>>> + 'a {
-        self.write_all(branch, requests.into(), options)
-    }
-
-    async fn write_all(
-        &self,
-        branch: &RefName,
-        mut requests: Cow<'_, [Request]>,
-        options: &WriteOptions,
-    ) -> Result<Vec<Commit>> {
-        let (mut races, mut attempts) = (self.races(), Attempts::new(self));
-        // Handlers are asked once per request, even if the write is retried.
-        let mut requested = Vec::with_capacity(requests.len());
-        let mut chosen = PlannedTargets::default();
-        loop {
-            chosen.roll_back();
-            let mut txn = Txn::within(self, options.operation.as_ref())?;
-            txn.reserve(requests.len());
-            // A handler may be slow, and may itself write to this branch: holding the turn while it
-            // runs would block that write until its patience ends.
-            let asks = requested.len() < requests.len() && self.may_ask(&requests);
-            let mut turn = if options.expect.is_none() && !asks {
-                Some(self.heads().turn(branch).await)
-            } else {
-                None
-            };
-            let guess = match options.expect {
-                // An expected head is a condition of the caller, so a failed compare-and-swap is
-                // its answer and nothing is planned again. This is also why such a write needs no
-                // place in the queue.
-                Some(expected) => {
-                    txn.expect(branch, expected.map(RefTarget::Commit)).await?;
-                    None
-                }
-                // The tip where this handle left the branch. The store checks it when the batch is
-                // applied.
-                None => self.guess(branch, &requests, asks || races.lost() > UNSETTLED).await,
-            };
-            // Without a guess, planning reads the head of the branch from the store. In both cases
-            // the batch expects the head that was planned on, so the compare-and-swap finds out
-            // about a move in between.
-            if let Some(tip) = guess {
-                txn.assume_tip(branch, tip);
-            }
-            let added = match self.check_versions(&mut txn, branch, &requests, options).await {
-                Ok(()) => add_all(&mut txn, branch, &requests, &mut requested, &mut chosen).await,
-                Err(error) => Err(error),
-            };
-            let commits = match added {
-                Ok(commits) => commits,
-                // A handler's decision does not depend on the head.
-                Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
-                // The branch may have moved since its head was read, and its commits or the named
-                // ones may have been collected.
-                Err(error) if is_gone(&error) => {
-                    drop(turn);
-                    let again = if options.expect.is_none() {
-                        self.heads().forget(branch);
-                        attempts.again(error).await
-                    } else {
-                        Err(error)
-                    };
-                    self.or_collected(again, &named(&requests)).await?;
-                    continue;
-                }
-                // A refusal planned on a stale cached head may not hold on the current one, so
-                // retry. Without a guess the head was read, so the refusal is final.
-                Err(error) => {
-                    if races.is_over() || !self.has_moved(branch, guess).await? {
-                        return Err(error);
-                    }
-                    // Before the pause: the other writes of this branch need not wait for it.
-                    drop(turn);
-                    races.lose().await?;
-                    continue;
-                }
-            };
-            // A summary is planned without a guess, so it fails the comparison below whenever this
-            // handle has a cached tip, and is planned again. The first try has completed
-            // `requested`, so the second one takes its turn first and cannot be overtaken.
-            if options.expect.is_none() && turn.is_none() {
-                let come = self.heads().turn(branch).await;
-                if self.heads().tip(branch).head() != guess.map(|tip| tip.head) {
-                    // Another write took the branch while handlers ran. The answers are kept in
-                    // `requested`, so the handlers are not called again.
-                    continue;
-                }
-                turn = Some(come);
-            }
-            let what = options.what.as_deref();
-            let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
-            // Only after planning: a planner reads the contents that are released here. A lost race
-            // gives them back before the next try.
-            let let_go = match &mut requests {
-                // The requests are owned, so their contents can be moved out.
-                Cow::Owned(requests) => {
-                    let replaced = |place| requested.get(place).is_some_and(Option::is_some);
-                    ReleasedContents::of(requests, &commits, replaced, &txn)
-                }
-                Cow::Borrowed(_) => ReleasedContents::default(),
-            };
-            // An error is final. `apply_once` has repeated the batch under the same id as often as
-            // makes sense; a new try would get a new batch id, and would write the messages twice
-            // if the first batch was stored after all.
-            let applied = txn.apply_in_turn(branch, what, options, turn).await;
-            match self.or_collected(applied, &named(&requests)).await? {
-                Applied::Done | Applied::Already => return Ok(commits),
-                Applied::Conflict(_) if options.expect.is_none() => {
-                    if let Cow::Owned(requests) = &mut requests {
-                        let_go.give_back(requests)?;
-                    }
-                    races.lose().await?;
-                }
-                Applied::Conflict(conflict) => {
-                    self.heads().forget(branch);
-                    return Err(conflict.into());
-                }
-                Applied::Moved(_) => return Err(Error::KeptMoving { attempts: 1 }),
-            }
-        }
-    }
-
-    /// Checks that every edit replaces the current version of its message, if the options require
-    /// it.
-    async fn check_versions(
-        &self,
-        txn: &mut Txn<'_>,
-        branch: &RefName,
-        requests: &[Request],
-        options: &WriteOptions,
-    ) -> Result<()> {
-        if !options.current_versions {
-            return Ok(());
-        }
-        let head = txn.head(branch).await?;
-        let history = txn.fold(head).await?;
-        for request in requests {
-            if let Request::Edit { target, .. } = request {
-                txn.plan_with(head, |records| current_version(&history, records, *target)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether the write may call handlers or a summarizer.
-    fn may_ask(&self, requests: &[Request]) -> bool {
-        // This may return true although no handler will be called. That costs only a wait for the
-        // writes in flight. Returning false although one will be called would hold the turn while
-        // it runs.
-        let hooks = self.hooks();
-        let is_result = |request: &Request| {
-            matches!(request, Request::Append(draft)
-                if matches!(draft.content, tract_core::Content::ToolResult(_)))
-        };
-        hooks.has_handler::<BeforeCommit>()
-            || hooks.has_handler::<BeforeCompress>()
-            || (requests.iter().any(is_result)
-                && (hooks.has_handler::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
-    }
-
-    /// Returns the tip to plan on without reading the head; `None` to read the head. Only plain
-    /// messages may follow a write in flight, since they need no record of it; all other requests
-    /// wait until the pending writes are acknowledged.
-    async fn guess(
-        &self,
-        branch: &RefName,
-        requests: &[Request],
-        settled: bool,
-    ) -> Option<BranchTip> {
-        let tip = self.heads().tip(branch);
-        if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
-            // A summary keeps the messages of its first plan, even when it is retried. A guess may
-            // lack some of them, so plan on the stored head.
-            self.heads().settle(branch).await;
-            return None;
-        }
-        let follows = |tip: &BranchTip| {
-            let plain = |request: &Request| match request {
-                Request::Append(draft) | Request::Import(draft) => is_plain(draft),
-                _ => false,
-            };
-            // A plain message is planned from the tip alone. That no longer works when a snapshot
-            // may be due (`room`), or a row of the turn index (`no_row`): both read commits that a
-            // write in flight may not have stored yet.
-            let (every, made) = (self.turn_rows_every(), requests.len() as u64);
-            let no_row = tip.silence.is_some() || tip.commits % every + made < every;
-            tip.room > made && no_row && requests.iter().all(plain)
-        };
-        if tip.settled || (!settled && tip.tip.as_ref().is_some_and(follows)) {
-            return tip.tip;
-        }
-        self.heads().settle(branch).await;
-        let tip = self.heads().tip(branch);
-        tip.tip.filter(|_| tip.settled)
-    }
-
-    /// Returns whether the assumed tip is stale. If so, drops it from the cache.
-    async fn has_moved(&self, branch: &RefName, guess: Option<BranchTip>) -> Result<bool> {
-        let Some(guess) = guess else { return Ok(false) };
-        let moved = self.ref_target(branch).await? != guess.head.map(RefTarget::Commit);
-        if moved {
-            self.heads().forget(branch);
-        }
-        Ok(moved)
+        write_all(self, branch, requests.into(), options)
     }
 
     /// Carries out one request on a branch.
@@ -369,7 +167,7 @@ impl Repo {
     /// Reads the documents whose names begin with `prefix`, sorted by name.
     ///
     /// # Errors
-    /// [`Error::Missing`](crate::Error::Missing) for a blob that is not stored; when the store
+    /// [`Error::Missing`] for a blob that is not stored; when the store
     /// fails.
     pub async fn documents(&self, prefix: &str) -> Result<Vec<(RefName, Blob)>> {
         let mut found = Vec::new();
@@ -385,7 +183,7 @@ impl Repo {
     /// skipped; if none changed, nothing is written.
     ///
     /// # Errors
-    /// [`Error::Conflict`](crate::Error::Conflict) when a document was moved since it was read;
+    /// [`Error::Conflict`] when a document was moved since it was read;
     /// when the store fails.
     pub async fn set_documents(&self, what: &str, documents: Vec<(RefName, Blob)>) -> Result<()> {
         let names: Vec<RefName> = documents.iter().map(|(name, _)| name.clone()).collect();
@@ -410,6 +208,208 @@ impl Repo {
     pub fn races(&self) -> Races {
         Races::new(self.retry_for())
     }
+}
+
+/// Carries out requests as [`Repo::write`] does.
+async fn write_all(
+    repo: &Repo,
+    branch: &RefName,
+    mut requests: Cow<'_, [Request]>,
+    options: &WriteOptions,
+) -> Result<Vec<Commit>> {
+    let mut attempts = Attempts::new(repo);
+    // Handlers are asked once per request, even if the write is retried.
+    let mut requested = Vec::with_capacity(requests.len());
+    let mut chosen = PlannedTargets::default();
+    loop {
+        chosen.roll_back();
+        let mut txn = Txn::within(repo, options.operation.as_ref())?;
+        txn.reserve(requests.len());
+        // A handler may be slow, and may itself write to this branch: holding the turn while it
+        // runs would block that write until its patience ends.
+        let asks = requested.len() < requests.len() && may_ask(repo, &requests);
+        let mut turn = if options.expect.is_none() && !asks {
+            Some(repo.heads().turn(branch).await)
+        } else {
+            None
+        };
+        let guess = match options.expect {
+            // An expected head is a condition of the caller, so a failed compare-and-swap is
+            // its answer and nothing is planned again. This is also why such a write needs no
+            // place in the queue.
+            Some(expected) => {
+                txn.expect(branch, expected.map(RefTarget::Commit)).await?;
+                None
+            }
+            // The tip where this handle left the branch. The store checks it when the batch is
+            // applied.
+            None => assumed_tip(repo, branch, &requests, asks || attempts.lost() > UNSETTLED).await,
+        };
+        // Without a guess, planning reads the head of the branch from the store. In both cases
+        // the batch expects the head that was planned on, so the compare-and-swap finds out
+        // about a move in between.
+        if let Some(tip) = guess {
+            txn.assume_tip(branch, tip);
+        }
+        let added = match check_versions(&mut txn, branch, &requests, options).await {
+            Ok(()) => add_all(&mut txn, branch, &requests, &mut requested, &mut chosen).await,
+            Err(error) => Err(error),
+        };
+        let commits = match added {
+            Ok(commits) => commits,
+            // A handler's decision does not depend on the head.
+            Err(error @ (Error::Rejected(_) | Error::Deferred(_))) => return Err(error),
+            // The branch may have moved since its head was read, and its commits or the named
+            // ones may have been collected.
+            Err(error) if is_gone(&error) => {
+                drop(turn);
+                let again = if options.expect.is_none() {
+                    repo.heads().forget(branch);
+                    attempts.again(error).await
+                } else {
+                    Err(error)
+                };
+                repo.or_collected(again, &named(&requests)).await?;
+                continue;
+            }
+            // A refusal planned on a stale cached head may not hold on the current one, so
+            // retry. Without a guess the head was read, so the refusal is final.
+            Err(error) => {
+                if attempts.is_over() || !has_moved(repo, branch, guess).await? {
+                    return Err(error);
+                }
+                // Before the pause: the other writes of this branch need not wait for it.
+                drop(turn);
+                attempts.lose().await?;
+                continue;
+            }
+        };
+        // A summary is planned without a guess, so it fails the comparison below whenever this
+        // handle has a cached tip, and is planned again. The first try has completed
+        // `requested`, so the second one takes its turn first and cannot be overtaken.
+        if options.expect.is_none() && turn.is_none() {
+            let come = repo.heads().turn(branch).await;
+            if repo.heads().tip(branch).head() != guess.map(|tip| tip.head) {
+                // Another write took the branch while handlers ran. The answers are kept in
+                // `requested`, so the handlers are not called again.
+                continue;
+            }
+            turn = Some(come);
+        }
+        let what = options.what.as_deref();
+        let what = what.or_else(|| requests.first().map(Request::verb)).unwrap_or("commit");
+        // Only after planning: a planner reads the contents that are released here. A lost race
+        // gives them back before the next try.
+        let let_go = match &mut requests {
+            // The requests are owned, so their contents can be moved out.
+            Cow::Owned(requests) => {
+                let replaced = |place| requested.get(place).is_some_and(Option::is_some);
+                ReleasedContents::of(requests, &commits, replaced, &txn)
+            }
+            Cow::Borrowed(_) => ReleasedContents::default(),
+        };
+        // An error is final. `apply_once` has repeated the batch under the same id as often as
+        // makes sense; a new try would get a new batch id, and would write the messages twice
+        // if the first batch was stored after all.
+        let applied = txn.apply_in_turn(branch, what, options, turn).await;
+        match repo.or_collected(applied, &named(&requests)).await? {
+            Applied::Done | Applied::Already => return Ok(commits),
+            Applied::Conflict(_) if options.expect.is_none() => {
+                if let Cow::Owned(requests) = &mut requests {
+                    let_go.give_back(requests)?;
+                }
+                attempts.lose().await?;
+            }
+            Applied::Conflict(conflict) => {
+                repo.heads().forget(branch);
+                return Err(conflict.into());
+            }
+            Applied::Moved(_) => return Err(Error::KeptMoving { attempts: 1 }),
+        }
+    }
+}
+
+/// Checks that every edit replaces the current version of its message, if the options require
+/// it.
+async fn check_versions(
+    txn: &mut Txn<'_>,
+    branch: &RefName,
+    requests: &[Request],
+    options: &WriteOptions,
+) -> Result<()> {
+    if !options.current_versions {
+        return Ok(());
+    }
+    let head = txn.head(branch).await?;
+    let history = txn.fold(head).await?;
+    for request in requests {
+        if let Request::Edit { target, .. } = request {
+            txn.plan_with(head, |records| current_version(&history, records, *target)).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether the write may call handlers or a summarizer.
+fn may_ask(repo: &Repo, requests: &[Request]) -> bool {
+    // This may return true although no handler will be called. That costs only a wait for the
+    // writes in flight. Returning false although one will be called would hold the turn while
+    // it runs.
+    let hooks = repo.hooks();
+    let is_result = |request: &Request| {
+        matches!(request, Request::Append(draft)
+            if matches!(draft.content, tract_core::Content::ToolResult(_)))
+    };
+    hooks.has_handler::<BeforeCommit>()
+        || hooks.has_handler::<BeforeCompress>()
+        || (requests.iter().any(is_result)
+            && (hooks.has_handler::<ToolResultReceived>() || hooks.summarizer_port().is_some()))
+}
+
+/// Returns the tip to plan on without reading the head; `None` to read the head. Only plain
+/// messages may follow a write in flight, since they need no record of it; all other requests
+/// wait until the pending writes are acknowledged.
+async fn assumed_tip(
+    repo: &Repo,
+    branch: &RefName,
+    requests: &[Request],
+    settled: bool,
+) -> Option<BranchTip> {
+    let tip = repo.heads().tip(branch);
+    if requests.iter().any(|request| matches!(request, Request::Compress { .. })) {
+        // A summary keeps the messages of its first plan, even when it is retried. A guess may
+        // lack some of them, so plan on the stored head.
+        repo.heads().settle(branch).await;
+        return None;
+    }
+    let follows = |tip: &BranchTip| {
+        let plain = |request: &Request| match request {
+            Request::Append(draft) | Request::Import(draft) => is_plain(draft),
+            _ => false,
+        };
+        // A plain message is planned from the tip alone. That no longer works when a snapshot
+        // may be due (`room`), or a row of the turn index (`no_row`): both read commits that a
+        // write in flight may not have stored yet.
+        let (every, made) = (repo.turn_rows_every(), requests.len() as u64);
+        let no_row = tip.silence.is_some() || tip.commits % every + made < every;
+        tip.room > made && no_row && requests.iter().all(plain)
+    };
+    if tip.settled || (!settled && tip.tip.as_ref().is_some_and(follows)) {
+        return tip.tip;
+    }
+    repo.heads().settle(branch).await;
+    let tip = repo.heads().tip(branch);
+    tip.tip.filter(|_| tip.settled)
+}
+
+/// Returns whether the assumed tip is stale. If so, drops it from the cache.
+async fn has_moved(repo: &Repo, branch: &RefName, guess: Option<BranchTip>) -> Result<bool> {
+    let Some(guess) = guess else { return Ok(false) };
+    let moved = repo.ref_target(branch).await? != guess.head.map(RefTarget::Commit);
+    if moved {
+        repo.heads().forget(branch);
+    }
+    Ok(moved)
 }
 
 /// Returns the commits that a caller named in its requests.
