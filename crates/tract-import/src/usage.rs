@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
-use tract_core::store::Walk;
 use tract_core::{Blob, BlobId, Commit, CommitId, Op, RefName};
 use tract_engine::{AnswerFacts, AnswerIds, Branch, CacheUse, ModelUsage, Repo, Result};
 use tract_providers::{PriceBasis, PriceTable, TokenAmounts};
@@ -115,21 +114,14 @@ async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>
         let mut own: Vec<CommitId> = Vec::new();
         let mut found: Vec<FoundAnswer> = Vec::new();
         let mut root = branch.head;
-        let mut next = Some(branch.head);
-        while let Some(head) = next {
-            let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
-            next = page.next;
-            for entry in page.entries {
-                let id = entry.commit.id();
-                if let Some(known) = roots.get(&id) {
-                    root = *known;
-                    next = None;
-                    break;
-                }
-                root = id;
-                own.push(id);
-                found.extend(FoundAnswer::of(&branch.name, &entry.commit));
-            }
+        let mut history = repo.history(branch.head);
+        while let Some(commit) = history.next_unless(|id| roots.contains_key(&id)).await? {
+            root = commit.id();
+            own.push(root);
+            found.extend(FoundAnswer::of(&branch.name, &commit));
+        }
+        if let Some(known) = history.peek().and_then(|id| roots.get(&id)) {
+            root = *known;
         }
         roots.extend(own.into_iter().map(|id| (id, root)));
         for FoundAnswer { answer, facts, content, is_note } in found.into_iter().rev() {

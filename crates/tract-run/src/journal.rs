@@ -6,7 +6,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use tract_compile::History;
-use tract_core::store::Walk;
 use tract_core::{
     AuthorKind, Commit, CommitId, Content, JsonText, Op, Origin, RefName, ToolTraits,
 };
@@ -278,23 +277,16 @@ impl HistoryTail {
     /// Walks between a head and a message.
     async fn walked(repo: &Repo, head: CommitId, message: CommitId) -> Result<Self> {
         let mut since = Self { reached: head == message, ..Self::default() };
-        let mut next = Some(head);
-        while let Some(from) = next {
-            let walk = Walk { until: Some(message), ..Walk::from(from) };
-            let page = repo.store().walk(repo.name(), walk).await;
-            let page = page.map_err(tract_engine::Error::from)?;
-            for entry in page.entries {
-                let commit = entry.commit;
-                since.reached |= commit.parent() == Some(message);
-                match commit.op {
-                    Op::Append { answers: Some(call), .. } if call.slot == message => {
-                        since.answers.push(commit.id());
-                    }
-                    Op::Note if commit.origin.by == AuthorKind::Tool => since.notes.push(commit),
-                    _ => {}
+        let mut history = repo.history(head).until(message);
+        while let Some(commit) = history.next().await? {
+            since.reached |= commit.parent() == Some(message);
+            match commit.op {
+                Op::Append { answers: Some(call), .. } if call.slot == message => {
+                    since.answers.push(commit.id());
                 }
+                Op::Note if commit.origin.by == AuthorKind::Tool => since.notes.push(commit),
+                _ => {}
             }
-            next = page.next;
         }
         Ok(since)
     }

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tract_compile::History;
-use tract_core::store::Walk;
 use tract_core::{
     AuthorKind, Change, Commit, CommitId, CommitRef, Content, Draft, JsonText, Kind, Op, Origin,
     Priority, RefName,
@@ -227,25 +226,18 @@ struct SessionCommits {
 impl SessionCommits {
     async fn of(repo: &Repo, head: CommitId) -> Result<Self> {
         let mut session_commits = Self::default();
-        let mut next = Some(head);
-        while let Some(from) = next {
-            let page = repo.store().walk(repo.name(), Walk::from(from)).await;
-            let page = page.map_err(tract_engine::Error::from)?;
-            for commit in page.entries.into_iter().map(|entry| entry.commit) {
-                match &commit.op {
-                    Op::Note if is_of_session(&commit) => session_commits.events.push(commit.id()),
-                    // A tool's answer also has the tool's name as its origin, which may equal that
-                    // of a slice.
-                    Op::Append { .. }
-                        if commit.kind == Some(Kind::Note) && is_of_session(&commit) =>
-                    {
-                        session_commits.rows.insert(commit.id());
-                    }
-                    Op::Compress { .. } => session_commits.summaries.push(commit),
-                    _ => {}
+        let mut history = repo.history(head);
+        while let Some(commit) = history.next().await? {
+            match &commit.op {
+                Op::Note if is_of_session(&commit) => session_commits.events.push(commit.id()),
+                // A tool's answer also has the tool's name as its origin, which may equal that of a
+                // slice.
+                Op::Append { .. } if commit.kind == Some(Kind::Note) && is_of_session(&commit) => {
+                    session_commits.rows.insert(commit.id());
                 }
+                Op::Compress { .. } => session_commits.summaries.push(commit),
+                _ => {}
             }
-            next = page.next;
         }
         Ok(session_commits)
     }

@@ -4,13 +4,12 @@ mod describe;
 
 use std::collections::HashMap;
 
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId};
 
 pub use self::describe::{LogLine, describe, one_line};
 use crate::history::graph::order;
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::Result;
 
 /// A page of a log.
 #[derive(Clone, Debug, Default)]
@@ -27,18 +26,14 @@ pub struct LogPage {
 /// # Errors
 /// When the head is not stored, or the store fails.
 pub async fn log(repo: &Repo, head: CommitId, limit: usize) -> Result<LogPage> {
-    let (first, mut page) = (head, LogPage { commits: Vec::new(), next: Some(head) });
-    while let Some(head) = page.next
-        && page.commits.len() < limit
+    let mut history = repo.history(head).pages(limit.min(4096), 4096);
+    let mut commits = Vec::new();
+    while commits.len() < limit
+        && let Some(commit) = history.next().await?
     {
-        let left = (limit - page.commits.len()).min(4096);
-        let walk = Walk { limit: left, ..Walk::from(head) };
-        let walked = repo.store().walk(repo.name(), walk).await.map_err(Error::from);
-        let walked = repo.or_collected(walked, &[first]).await?;
-        page.commits.extend(walked.entries.into_iter().map(|entry| entry.commit));
-        page.next = walked.next;
+        commits.push(commit);
     }
-    Ok(page)
+    Ok(LogPage { commits, next: history.peek() })
 }
 
 /// Reads up to `limit` commits that lead to any of several heads, over all parents. Every child
@@ -146,21 +141,10 @@ async fn explore(repo: &Repo, heads: &[CommitId]) -> Result<KnownCommits> {
     let mut known = KnownCommits::new();
     let mut open: Vec<CommitId> = heads.to_vec();
     while let Some(head) = open.pop() {
-        let (mut next, mut limit) = (Some(head), 32);
-        while let Some(at) = next.filter(|id| !known.contains_key(id)) {
-            let walk = Walk { limit, ..Walk::from(at) };
-            let page = repo.store().walk(repo.name(), walk).await?;
-            next = page.next;
-            for entry in page.entries {
-                let commit = entry.commit;
-                if known.contains_key(&commit.id()) {
-                    next = None;
-                    break;
-                }
-                open.extend(commit.parents.iter().skip(1));
-                known.insert(commit.id(), (commit.parents.clone(), commit.created_at));
-            }
-            limit = (limit * 4).min(4096);
+        let mut history = repo.history(head).pages(32, 4096);
+        while let Some(commit) = history.next_unless(|id| known.contains_key(&id)).await? {
+            open.extend(commit.parents.iter().skip(1));
+            known.insert(commit.id(), (commit.parents.clone(), commit.created_at));
         }
     }
     Ok(known)

@@ -3,7 +3,6 @@
 use std::collections::{HashSet, VecDeque};
 
 use tract_compile::{Changed, shape};
-use tract_core::store::Walk;
 use tract_core::{Change, Commit, CommitId, Op};
 
 use crate::history::reach::changes_of;
@@ -58,15 +57,15 @@ pub(crate) async fn descends(repo: &Repo, from: CommitId, ancestor: CommitId) ->
         if seen.contains(&head) {
             continue;
         }
-        let walk = Walk { limit, ..Walk::from(head) };
-        let page = repo.store().walk(repo.name(), walk).await?;
-        let mut next = page.next;
-        for entry in page.entries {
-            if !seen.insert(entry.commit.id()) {
+        let mut history = repo.history(head).pages(limit, limit);
+        let page = history.next_page().await?.unwrap_or_default();
+        let mut next = history.peek();
+        for commit in page {
+            if !seen.insert(commit.id()) {
                 next = None;
                 break;
             }
-            let mut parents = entry.commit.parents.iter();
+            let mut parents = commit.parents.iter();
             if parents.clone().any(|parent| *parent == ancestor) {
                 return Ok(true);
             }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use serde::Deserialize;
-use tract_core::store::Walk;
 use tract_core::{BlobId, CommitId, RefName, RefTarget};
 
 use crate::repo::Repo;
@@ -236,25 +235,19 @@ impl<'a> Times<'a> {
     /// with a time.
     async fn of(&mut self, commit: CommitId) -> Result<i64> {
         let mut without = Vec::new();
-        let mut next = Some(commit);
         let mut time = 0;
-        'line: while let Some(head) = next {
-            if let Some(known) = self.known.get(&head) {
+        let mut history = self.repo.history(commit).pages(PAGE, PAGE);
+        while let Some(id) = history.peek() {
+            if let Some(known) = self.known.get(&id) {
                 time = *known;
                 break;
             }
-            let walk = Walk { head, until: None, limit: PAGE, stop_at: None };
-            let page = self.repo.store().walk(self.repo.name(), walk).await?;
-            for entry in page.entries {
-                let id = entry.commit.id();
-                let known = self.known.get(&id).copied().or(entry.commit.created_at);
-                without.push(id);
-                if let Some(known) = known {
-                    time = known;
-                    break 'line;
-                }
+            let Some(commit) = history.next().await? else { break };
+            without.push(id);
+            if let Some(known) = commit.created_at {
+                time = known;
+                break;
             }
-            next = page.next;
         }
         // Cached for all of them, so that each commit is read once, however many branches share it.
         self.known.extend(without.into_iter().chain([commit]).map(|id| (id, time)));

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract_core::store::Walk;
 use tract_core::{
     AuthorKind, Body, Change, Commit, CommitId, CommitRef, Content, ImageSource, JsonText, Message,
     Op, Role, ToolAnswer,
@@ -202,16 +201,12 @@ async fn own_commits(
     is_own: fn(&Commit) -> bool,
 ) -> Result<Option<Vec<Commit>>> {
     let mut commits = Vec::new();
-    let mut next = Some(head);
-    while let Some(from) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(from)).await?;
-        next = page.next;
-        for entry in page.entries {
-            if !is_own(&entry.commit) {
-                return Ok(None);
-            }
-            commits.push(entry.commit);
+    let mut history = repo.history(head);
+    while let Some(commit) = history.next().await? {
+        if !is_own(&commit) {
+            return Ok(None);
         }
+        commits.push(commit);
     }
     commits.reverse();
     Ok(Some(commits))

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tract_core::store::{StoreExt as _, Walk};
+use tract_core::store::StoreExt as _;
 use tract_core::{Applied, Blob, CommitId, JsonText, RefName, RefTarget};
 use tract_engine::{Error, ImportDocument, ImportStatus, Repo, Result, Txn, WriteOptions};
 
@@ -314,13 +314,11 @@ impl Siblings {
 
 /// Returns whether a commit is on the first-parent chain of another.
 pub(crate) async fn leads_to(repo: &Repo, head: CommitId, commit: CommitId) -> Result<bool> {
-    let mut next = Some(head);
-    while let Some(head) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
-        if page.entries.iter().any(|entry| entry.commit.id() == commit) {
+    let mut history = repo.history(head);
+    while let Some(page) = history.next_page().await? {
+        if page.iter().any(|read| read.id() == commit) {
             return Ok(true);
         }
-        next = page.next;
     }
     Ok(false)
 }

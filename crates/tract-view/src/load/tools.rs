@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, ToolId, ToolsetId};
 use tract_engine::Repo;
 use tract_schema::{Dialect, Loss, Target};
@@ -43,24 +42,20 @@ pub(crate) enum Approval {
 /// Reads the changes of the active tools in the history of a head, newest first. Also returns
 /// whether there are more than are listed.
 pub(crate) async fn tool_changes(repo: &Repo, head: CommitId) -> Result<(Vec<ToolsChange>, bool)> {
-    let (mut found, mut next) = (Vec::new(), Some(head));
+    let mut found = Vec::new();
     // The current commit. Only its parent shows whether it changed the tools.
     let mut later: Option<Commit> = None;
-    while let Some(at) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(at)).await;
-        let page = page.map_err(tract_engine::Error::from)?;
-        for entry in page.entries {
-            let before = entry.commit.toolset;
-            if let Some(commit) = later.replace(entry.commit)
-                && commit.toolset != before
-            {
-                if found.len() == CHANGES {
-                    return Ok((found, true));
-                }
-                found.push(change(repo, commit, before).await?);
+    let mut history = repo.history(head);
+    while let Some(earlier) = history.next().await? {
+        let before = earlier.toolset;
+        if let Some(commit) = later.replace(earlier)
+            && commit.toolset != before
+        {
+            if found.len() == CHANGES {
+                return Ok((found, true));
             }
+            found.push(change(repo, commit, before).await?);
         }
-        next = page.next;
     }
     if let Some(first) = later.filter(|first| first.toolset.is_some()) {
         found.push(change(repo, first, None).await?);

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use tract_compile::Compiled;
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId, Kind, Op};
 use tract_engine::{AnswerFacts, Repo};
 use tract_providers::{PriceTable, TokenAmounts};
@@ -66,12 +65,9 @@ pub(crate) struct WindowMark {
 /// Reads the window of a head: its context at up to 160 of its commits.
 pub(crate) async fn window(repo: &Repo, head: CommitId) -> Result<Window> {
     let mut commits: Vec<Commit> = Vec::new();
-    let mut next = Some(head);
-    while let Some(at) = next {
-        let page = repo.store().walk(repo.name(), Walk::from(at)).await;
-        let page = page.map_err(tract_engine::Error::from)?;
-        commits.extend(page.entries.into_iter().map(|entry| entry.commit));
-        next = page.next;
+    let mut history = repo.history(head);
+    while let Some(page) = history.next_page().await? {
+        commits.extend(page);
     }
     commits.reverse();
     let step = commits.len().div_ceil(POINTS).max(1);

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 
 use tract_compile::HistoryCounts;
-use tract_core::store::Walk;
 use tract_core::{Commit, CommitId};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
@@ -123,11 +122,9 @@ async fn has_right_counts(repo: &Repo, commit: CommitId, row: &TurnRow) -> Resul
         },
     };
     let mut commits = Vec::new();
-    let mut next = Some(commit);
-    while let Some(at) = next {
-        let page = repo.store().walk(repo.name(), Walk { until, ..Walk::from(at) }).await?;
-        commits.extend(page.entries.into_iter().map(|entry| entry.commit));
-        next = page.next;
+    let mut reader = repo.history(commit).until(until);
+    while let Some(page) = reader.next_page().await? {
+        commits.extend(page);
     }
     commits.reverse();
     if commits.first().and_then(|commit| commit.parent()) != until {

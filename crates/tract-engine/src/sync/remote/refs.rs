@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use tract_core::store::{BlobKey, Walk};
-use tract_core::{Applied, Blob, BlobId, CommitId, ObjectId, RefName, RefTarget};
+use tract_core::store::BlobKey;
+use tract_core::{Applied, Blob, BlobId, Commit, CommitId, ObjectId, RefName, RefTarget};
 
 use crate::history::received::descends;
 use crate::repo::Repo;
@@ -270,16 +270,16 @@ async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> 
         if seen.contains(&head) {
             continue;
         }
-        let walk = Walk { limit, ..Walk::from(head) };
-        let page = there.store().walk(there.name(), walk).await?;
-        let ids: Vec<CommitId> = page.entries.iter().map(|entry| entry.commit.id()).collect();
+        let mut history = there.history(head).pages(limit, limit);
+        let page = history.next_page().await?.unwrap_or_default();
+        let ids: Vec<CommitId> = page.iter().map(Commit::id).collect();
         if ids.contains(&behind) {
             return Ok(true);
         }
         let known = here.store().commits(here.name(), &ids).await?;
-        let mut next = page.next.map(|next| (next, (limit * 2).min(PAGES[1])));
-        for (entry, known) in page.entries.iter().zip(known) {
-            let id = entry.commit.id();
+        let mut next = history.peek().map(|next| (next, (limit * 2).min(PAGES[1])));
+        for (commit, known) in page.iter().zip(known) {
+            let id = commit.id();
             if known.is_some() && descends(here, id, behind).await? {
                 return Ok(true);
             }
@@ -287,7 +287,7 @@ async fn is_ahead(there: &Repo, here: &Repo, at: CommitId, behind: CommitId) -> 
                 next = None;
                 break;
             }
-            open.extend(entry.commit.parents.iter().skip(1).map(|id| (*id, PAGES[0])));
+            open.extend(commit.parents.iter().skip(1).map(|id| (*id, PAGES[0])));
         }
         open.extend(next);
     }

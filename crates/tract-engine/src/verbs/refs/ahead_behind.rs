@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use tract_core::store::Walk;
-use tract_core::{CommitId, ObjectId};
+use tract_core::CommitId;
 
 use super::AheadBehind;
 use crate::repo::Repo;
-use crate::repo::error::{Error, Result};
+use crate::repo::error::Result;
 
 /// Number of commits in a page of a walk: few at first, because heads are usually near each other.
 const PAGES: [usize; 2] = [32, 4096];
@@ -23,15 +22,11 @@ pub(super) async fn count(repo: &Repo, ours: CommitId, theirs: CommitId) -> Resu
         sides.reach(ours, OURS);
         sides.reach(theirs, THEIRS);
         while let Some((head, limit)) = sides.next() {
-            let walk = Walk { limit, ..Walk::from(head) };
-            let page = repo.store().walk(repo.name(), walk).await?;
-            if page.entries.is_empty() {
-                return Err(Error::Missing(ObjectId::Commit(head)));
+            let mut history = repo.history(head).pages(limit, limit);
+            for commit in history.next_page().await?.unwrap_or_default() {
+                sides.read(commit.id(), commit.parents.clone());
             }
-            for entry in page.entries {
-                sides.read(entry.commit.id(), entry.commit.parents.clone());
-            }
-            if let Some(next) = page.next {
+            if let Some(next) = history.peek() {
                 sides.read_more(next, (limit * 2).min(PAGES[1]));
             }
         }
