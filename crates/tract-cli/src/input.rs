@@ -69,6 +69,8 @@ pub(crate) struct Document {
 impl Document {
     /// Decodes the bytes of a document.
     pub(crate) fn new(line: usize, bytes: Vec<u8>) -> Self {
+        let joined = std::str::from_utf8(&bytes).ok().and_then(tract::import::with_joined_pieces);
+        let bytes = joined.map_or(bytes, String::into_bytes);
         let decoded = json::decode(&bytes);
         let mut replaced: Vec<String> = decoded.replaced.iter().map(ToString::to_string).collect();
         if decoded.count > replaced.len() {

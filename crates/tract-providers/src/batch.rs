@@ -25,11 +25,17 @@ const OF_GEMINI: [&str; 4] = ["key", "request", "response", "error"];
 
 /// Returns the name of a request in its batch; `None` if the line is not one of a batch.
 pub(crate) fn id_of(fields: &Fields<'_>) -> Option<String> {
-    if let Some(id) = fields.text(ID) {
+    if let Some(id) = fields.get(ID).and_then(|node| id_in(&node)) {
         return Some(id);
     }
     let is_of_gemini = fields.members.iter().all(|(key, _)| OF_GEMINI.contains(&key.as_str()));
     fields.text("key").filter(|_| is_of_gemini)
+}
+
+/// Returns the id in a member: a text, or a whole number.
+pub(crate) fn id_in(node: &Node<'_>) -> Option<String> {
+    let number = || node.raw.parse::<u64>().ok().map(|number| number.to_string());
+    if node.is_string() { node.string().ok() } else { number() }
 }
 
 /// Returns the members of a line with a request of a batch: the one with its name, and the one with

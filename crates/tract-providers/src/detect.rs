@@ -29,6 +29,8 @@ pub fn detect(text: &str) -> Option<Dialect> {
         let url = fields.text("url").unwrap_or_default();
         return match of_path(&url) {
             Some(dialect) => Some(dialect),
+            // Their requests have an `input` as well.
+            None if ["/embeddings", "/moderations"].iter().any(|end| url.ends_with(end)) => None,
             None => of_request(&request.object().ok()?),
         };
     }

@@ -412,7 +412,10 @@ fn tools(
     let mut newest: HashMap<String, usize> = HashMap::new();
     if profile_of(dialect).refuses_same_names {
         for (index, _, lowered) in &lowered_tools {
-            if let Ok((_, sent)) = lowered {
+            // Built-in tools have no name.
+            if let Ok((_, sent)) = lowered
+                && !sent.sent_name.is_empty()
+            {
                 newest.insert(sent.sent_name.to_string(), *index);
             }
         }

@@ -159,6 +159,7 @@ fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
                 }
                 _ => Some("its data is not in base64"),
             },
+            None if media_type.is_none() && is_svg_address(url) => return Some(Fault::NotAccepted),
             None => why_not_address(url),
         },
         ImageSource::File(id) => id.is_empty().then_some("its address is empty"),
@@ -176,6 +177,13 @@ fn data_type(url: &str) -> Option<&str> {
 fn is_svg(kind: &str) -> bool {
     let kind = kind.split(';').next().unwrap_or_default().trim_end();
     kind.eq_ignore_ascii_case("image/svg+xml") || kind.eq_ignore_ascii_case("image/svg")
+}
+
+/// Returns whether the path of an address ends as that of a drawing.
+fn is_svg_address(url: &str) -> bool {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let name = path.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(_, end)| end.eq_ignore_ascii_case("svg"))
 }
 
 /// The beginnings of `<svg` and `<?xml ` in base64.

@@ -5,6 +5,7 @@ mod foreign;
 mod har;
 mod list;
 mod packed;
+mod pieces;
 
 use std::fmt;
 
@@ -15,6 +16,7 @@ use self::answer::RecordedAnswer;
 pub use self::har::{HarExchanges, har_exchanges};
 pub use self::list::listed_conversations;
 pub use self::packed::{UnpackedLine, unpacked};
+pub use self::pieces::with_joined_pieces;
 use crate::batch::{self, ANSWERS, BatchResult, REQUESTS, body_of};
 use crate::detect::detect;
 use crate::drafts::{Anomaly, Watch};
@@ -154,7 +156,11 @@ impl<'a> ConversationReader<'a> {
             };
             let mut apart = vec![key];
             // An id of another type is one of the other members.
-            let ids = ["id", "custom_id"].into_iter().filter(|key| fields.text(key).is_some());
+            let is_id = |key: &&str| match *key {
+                "id" => fields.text(key).is_some(),
+                key => fields.get(key).is_some_and(|node| batch::id_in(&node).is_some()),
+            };
+            let ids = ["id", "custom_id"].into_iter().filter(is_id);
             apart.extend(ids.chain(batch::id_of(&fields).map(|_| "key")));
             apart.extend(answer.iter().flat_map(|_| ANSWERS));
             // A `response` that is not a model's answer is left out, and reported as an anomaly.

@@ -54,7 +54,7 @@ pub use crate::error::{ImportError, ReplyError};
 pub use crate::form::{Form, FormError, FormOptions, RequestForms, compile_form, compile_recorded};
 pub use crate::import::{
     ConversationReader, HarExchanges, Imported, ProviderConversation, UnpackedLine, har_exchanges,
-    listed_conversations, read_request, unpacked,
+    listed_conversations, read_request, unpacked, with_joined_pieces,
 };
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};

@@ -2,6 +2,7 @@
 //! formats of other tools.
 
 use serde::{Deserialize, Serialize};
+use tract_core::store::Walk;
 use tract_core::{JsonText, RefName, RefTarget, json};
 
 use crate::error::Result;
@@ -23,6 +24,7 @@ pub use tract_import::{
 pub use tract_providers::{
     Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, UnpackedLine,
     batch_line, detect, har_exchanges, join_batch_lines, listed_conversations, unpacked,
+    with_joined_pieces,
 };
 
 use tract_providers::{Form, FormOptions, Pairing, batch_members, compile_recorded};
@@ -104,6 +106,26 @@ pub async fn recorded_parameters(
     };
     let dialect = meta.dialect.parse().ok().filter(|_| last == Some(commit));
     Ok(dialect.map(|dialect| RecordedParameters { dialect, parameters: meta.parameters }))
+}
+
+/// Returns whether a commit is in the history of a head.
+///
+/// # Errors
+/// If the store fails.
+pub async fn is_in_history(
+    repo: &tract_engine::Repo,
+    head: tract_core::CommitId,
+    commit: tract_core::CommitId,
+) -> Result<bool> {
+    let mut next = Some(head);
+    while let Some(head) = next {
+        let page = repo.store().walk(repo.name(), Walk::from(head)).await?;
+        if page.entries.iter().any(|entry| entry.commit.id() == commit) {
+            return Ok(true);
+        }
+        next = page.next;
+    }
+    Ok(false)
 }
 
 /// Returns the line of a request and its answer for the answer of a batch whose request was imported

@@ -16,13 +16,13 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use serde::Serialize;
-use tract::Tract;
 use tract::engine::Repo;
 use tract::import::python::{self, PythonError};
 use tract::import::{
     self, Anomaly, Dialect, ImportError, ImportOptions, ImportStatus, Imported, Importer,
     LargeConversation, Source, har_exchanges as har,
 };
+use tract::{Kind, RefName, Tract};
 
 use self::batch::{BatchAnswers, BatchStep};
 pub(crate) use self::cache::forget as forget_cache;
@@ -154,6 +154,8 @@ struct ImportTotals {
     /// Rejected lines, by the code of the reason.
     refused: BTreeMap<&'static str, usize>,
     last_branch: Option<String>,
+    /// A branch that has only an answer, and was left alone.
+    lone_answer: Option<String>,
     /// The branches of the conversations that were imported.
     branches: HashSet<String>,
 }
@@ -161,8 +163,12 @@ struct ImportTotals {
 impl ImportTotals {
     /// Fails with exit code 1 if there is no conversation, or one did not get a branch.
     fn outcome(&self) -> Outcome<()> {
-        let diverged = self.by_status.contains_key(ImportStatus::Diverged.as_str());
-        Failure::unless(self.conversations > 0 && self.refused.is_empty() && !diverged)
+        let is_whole = self.refused.is_empty() && self.diverged() == 0;
+        Failure::unless(self.conversations > 0 && is_whole)
+    }
+
+    fn diverged(&self) -> usize {
+        self.by_status.get(ImportStatus::Diverged.as_str()).copied().unwrap_or(0)
     }
 
     fn add(&mut self, done: &Line<'_>) {
@@ -262,7 +268,7 @@ async fn conversations(
         }
     }
     let done = work.importer.finish().await?;
-    work.report(&done)?;
+    work.report(done).await?;
     work.bar.finish_and_clear();
     for (code, lines) in work.total.refused.iter().filter(|(_, lines)| **lines > REPORTED) {
         if !work.context.out.is_json() {
@@ -322,7 +328,7 @@ async fn databases(context: &mut Context<'_>, import: &Import) -> Outcome<()> {
                         anomalies: &done.anomalies,
                     };
                     total.add(&report);
-                    tell(context.out, line, &report, import.anomalies)?;
+                    tell(context.out, line, &report, (import.anomalies, total.diverged()))?;
                 }
                 Err(why) => {
                     let failure = Failure::no("damaged", why)
@@ -361,13 +367,18 @@ fn database(path: &Path) -> Outcome<python::Database> {
     })
 }
 
-/// Reports a branch.
-fn tell(out: &mut Output, line: usize, report: &Line<'_>, list: bool) -> Outcome<()> {
+/// Reports a branch: all anomalies if they are requested, and the first branches that diverged.
+fn tell(
+    out: &mut Output,
+    line: usize,
+    report: &Line<'_>,
+    (list, diverged): (bool, usize),
+) -> Outcome<()> {
     if out.is_json() {
         return out.json(report);
     }
     let branch = Styled(REF, escape::line(report.branch));
-    if report.status == ImportStatus::Diverged.as_str() {
+    if report.status == ImportStatus::Diverged.as_str() && diverged <= REPORTED {
         out.say(format_args!(
             "line {line}: {branch} diverged: the branch holds other commits and was left alone"
         ));
@@ -492,7 +503,7 @@ impl ImportRun<'_, '_> {
         let anomalies = self.reported(&read.anomalies);
         self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
         match self.importer.add(read.conversation).await {
-            Ok(done) => self.report(&done),
+            Ok(done) => self.report(done).await,
             Err(error) => {
                 self.waiting.pop();
                 self.refuse(line, Some(&id), error.into())
@@ -518,7 +529,7 @@ impl ImportRun<'_, '_> {
             return self.refuse(line, None, error.into());
         }
         let done = self.importer.finish().await?;
-        self.report(&done)?;
+        self.report(done).await?;
         let read = LargeConversation::open(text, self.format, fallback)?;
         let LargeConversation { id, tools, meta, mut messages, .. } = read;
         let next = || messages.next_draft().map_err(tract::Error::from);
@@ -527,7 +538,7 @@ impl ImportRun<'_, '_> {
                 let anomalies = messages.finish();
                 let anomalies = self.reported(&anomalies);
                 self.waiting.push((line, replaced.into_iter().chain(anomalies).collect()));
-                self.report(&done)
+                self.report(done).await
             }
             Err(error) => self.refuse(line, Some(&id), error.into()),
         }
@@ -554,8 +565,32 @@ impl ImportRun<'_, '_> {
         self.context.out.flush()
     }
 
+    /// Sets the status of a conversation whose branch continues it: the recording is an older state.
+    /// Notes a branch with the answer of a batch, whose request was read without that answer.
+    async fn settle(&mut self, imported: &mut Imported) -> Outcome<()> {
+        let Some(head) = imported.head.filter(|_| imported.status == ImportStatus::Diverged) else {
+            return Ok(());
+        };
+        let branch = RefName::branch(&imported.branch)?;
+        let Some(found) = self.repo.ref_target(&branch).await?.and_then(|it| it.commit()) else {
+            return Ok(());
+        };
+        if import::is_in_history(&self.repo, found, head).await? {
+            imported.status = ImportStatus::Unchanged;
+        } else if let Some(commit) = self.repo.commit(found).await?
+            && commit.parent().is_none()
+            && commit.kind == Some(Kind::Assistant)
+        {
+            self.total.lone_answer.get_or_insert_with(|| imported.branch.clone());
+        }
+        Ok(())
+    }
+
     /// Reports conversations that are durable.
-    fn report(&mut self, done: &[Imported]) -> Outcome<()> {
+    async fn report(&mut self, mut done: Vec<Imported>) -> Outcome<()> {
+        for imported in &mut done {
+            self.settle(imported).await?;
+        }
         for (imported, (line, anomalies)) in done.iter().zip(self.waiting.drain(..done.len())) {
             self.bar.inc(1);
             let report = Line {
@@ -567,7 +602,7 @@ impl ImportRun<'_, '_> {
                 anomalies: &anomalies,
             };
             self.total.add(&report);
-            let (context, list) = (&mut *self.context, self.list);
+            let (context, list) = (&mut *self.context, (self.list, self.total.diverged()));
             self.bar.suspend(|| tell(context.out, line, &report, list))?;
         }
         if self.context.out.is_json() && !done.is_empty() {
@@ -595,6 +630,13 @@ fn summary(out: &mut Output, total: &ImportTotals) -> Outcome<()> {
     if of(ImportStatus::Diverged) > 0 {
         let diverged = count(of(ImportStatus::Diverged), "branch");
         lines.push(Styled(WARN, format!("{diverged} diverged and left alone")).to_string());
+        if let Some(branch) = &total.lone_answer {
+            let branch = escape::line(branch);
+            lines.push(format!(
+                "{branch} has an answer without its request: delete the branch with `tract branch \
+                 --delete`, and import the files with the requests and the answers in one command"
+            ));
+        }
     }
     if total.anomalies > 0 {
         lines.push(format!(

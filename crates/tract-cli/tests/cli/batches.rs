@@ -102,3 +102,68 @@ fn results_of_requests_that_all_failed_are_reported() {
     assert!(ran.stderr.contains("error[no_answer]"), "{ran:?}");
     assert!(ran.stdout.contains("2 lines refused"), "{ran:?}");
 }
+
+#[test]
+fn numbers_are_ids_of_a_batch() {
+    for later in [false, true] {
+        let place = Workspace::new();
+        let with_id = |mut line: Value, id: u64| {
+            line["custom_id"] = json!(id);
+            line
+        };
+        let requests = [
+            with_id(openai_request("", "Is the tide in?"), 7),
+            with_id(openai_request("", "And the ebb?"), 8),
+        ];
+        let results =
+            [with_id(openai_answer("b", "Low."), 8), with_id(openai_answer("a", "High."), 7)];
+        place.write("in.jsonl", lines(&requests));
+        place.write("out.jsonl", lines(&results));
+        match later {
+            true => {
+                place.run(&["import", "in.jsonl"]).expect(0);
+                place.run(&["import", "out.jsonl"]).expect(0);
+            }
+            false => drop(place.run(&["import", "in.jsonl", "out.jsonl"]).expect(0)),
+        }
+        let texts = |branch: &str| {
+            let shown = place.json(&["--json", "cat", branch]);
+            each(&shown, "text").iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(texts("7"), ["Is the tide in?", "High."]);
+        assert_eq!(texts("8"), ["And the ebb?", "Low."]);
+    }
+}
+
+#[test]
+fn requests_alone_are_an_older_state_of_their_answered_branches() {
+    let place = Workspace::new();
+    place.write("in.jsonl", lines(&[openai_request("tide", "Is the tide in?")]));
+    place.write("out.jsonl", lines(&[openai_answer("tide", "High.")]));
+    place.run(&["import", "in.jsonl", "out.jsonl"]).expect(0);
+    let head = place.id("tide");
+    let ran = place.run(&["import", "in.jsonl"]).expect(0);
+    assert!(ran.stdout.contains("0 of them new; 1 branch unchanged"), "{ran:?}");
+    assert_eq!(place.id("tide"), head);
+}
+
+#[test]
+fn requests_after_their_answers_are_reported_with_what_to_do() {
+    let place = Workspace::new();
+    place.write("in.jsonl", lines(&[openai_request("tide", "Is the tide in?")]));
+    place.write("out.jsonl", lines(&[openai_answer("tide", "High.")]));
+    place.run(&["import", "out.jsonl"]).expect(0);
+    let ran = place.run(&["import", "in.jsonl"]).expect(1);
+    assert!(ran.stdout.contains("tide has an answer without its request"), "{ran:?}");
+    assert!(ran.stdout.contains("tract branch --delete"), "{ran:?}");
+}
+
+#[test]
+fn embeddings_are_not_conversations() {
+    let place = Workspace::new();
+    let body = json!({"model": "text-embedding-3-small", "input": "Is the tide in?"});
+    let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": body});
+    place.write("in.jsonl", lines(&[line]));
+    let ran = place.run(&["import", "in.jsonl"]).expect(1);
+    assert!(ran.stderr.contains("error[unknown_format]"), "{ran:?}");
+}

@@ -197,6 +197,9 @@ fn a_diverged_branch_is_left_alone() {
     // What has no branch in the end is not a success.
     assert_eq!(import(&["a", "c"], 1), "diverged");
     assert_eq!(place.id("chat"), head);
+    // An older state of the conversation is part of the branch.
+    assert_eq!(import(&["a"], 0), "unchanged");
+    assert_eq!(place.id("chat"), head);
 }
 
 #[test]

@@ -767,3 +767,94 @@ fn an_answer_goes_back_without_the_members_that_requests_do_not_have() {
         assert_eq!(body["messages"][1], *received);
     }
 }
+
+#[test]
+fn built_in_tools_without_names_all_go_back() {
+    let gemini = json!({
+        "contents": [{"role": "user", "parts": [{"text": "When is high water?"}]}],
+        "tools": [
+            {"googleSearch": {}},
+            {"functionDeclarations": [{"name": "tide", "description": "Reads the gauge."}]},
+            {"codeExecution": {}},
+            {"urlContext": {}},
+        ],
+    });
+    let anthropic = json!({
+        "model": "claude-opus-4-7", "max_tokens": 5,
+        "messages": [{"role": "user", "content": "When is high water?"}],
+        "mcp_servers": [
+            {"type": "url", "url": "https://a.example", "name": "a"},
+            {"type": "url", "url": "https://b.example", "name": "b"},
+        ],
+        "tools": [
+            {"type": "mcp_toolset", "mcp_server_name": "a"},
+            {"type": "mcp_toolset", "mcp_server_name": "b"},
+        ],
+    });
+    for (form, body) in [("gemini-params", gemini), ("anthropic-params", anthropic)] {
+        let place = Workspace::new();
+        let branch = import(&place, "request.json", &body);
+        let (sent, ran) = compiled(&place, &branch, form);
+        assert_eq!(sent["tools"], body["tools"], "{ran:?}");
+        assert!(!ran.stderr.contains("left out"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_drawing_at_an_address_is_a_text() {
+    for (url, is_sent) in [
+        ("https://pictures.example/chart.svg", false),
+        ("https://pictures.example/chart.SVG?width=3", false),
+        ("https://pictures.example/chart.svg.png", true),
+        ("https://pictures.example/draw?name=chart.svg", true),
+    ] {
+        let place = Workspace::new();
+        let image = json!({"type": "image_url", "image_url": {"url": url}});
+        let body = json!({"model": "gpt-5", "messages": [{"role": "user", "content": [image]}]});
+        let branch = import(&place, "request.json", &body);
+        for form in ["openai-params", "anthropic-params"] {
+            let (sent, ran) = compiled(&place, &branch, form);
+            let types = sent.to_string();
+            assert_eq!(types.contains("\"image"), is_sent, "{url}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn an_emoji_split_over_the_pieces_of_a_recorded_stream_is_joined() {
+    let place = Workspace::new();
+    let line = concat!(
+        r#"{"request":{"model":"m","messages":[{"role":"user","content":"Hi"}]},"response":["#,
+        r#"{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"At sea \ud83c"}}]},"#,
+        r#"{"id":"c","choices":[{"index":0,"delta":{"content":"\udf0a now"}}]},"#,
+        r#"{"id":"c","choices":[{"index":0,"delta":{"content":" \ud83c."},"finish_reason":"stop"}]}]}"#,
+    );
+    place.write("line.jsonl", format!("{line}\n"));
+    let ran = place.run(&["import", "--anomalies", "line.jsonl"]).expect(0);
+    assert!(ran.stdout.contains("1 anomaly"), "{ran:?}");
+    assert_eq!(place.json(&["--json", "cat", "line-1"])[1]["text"], "At sea 🌊 now \u{fffd}.");
+}
+
+#[test]
+fn an_answer_in_another_form_than_its_request_is_read() {
+    let request = json!({
+        "model": "claude-opus-4-7", "max_tokens": 5,
+        "messages": [{"role": "user", "content": "When is high water?"}],
+    });
+    let message = json!({"role": "assistant", "content": "At nine."});
+    let answer = json!({
+        "id": "c", "object": "chat.completion", "model": "claude-opus-4-7",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    });
+    let place = Workspace::new();
+    let line = json!({"provider": "anthropic", "request": request, "response": answer});
+    let branch = import(&place, "line.json", &line);
+    assert_eq!(place.json(&["--json", "cat", &branch])[1]["text"], "At nine.");
+    let usage = place.json(&["usage", "--json"]);
+    assert_eq!(usage.last().expect("a total")["total"]["tokens"]["output"], 2);
+    let (sent, _) = compiled(&place, &branch, "anthropic-params");
+    assert_eq!(sent["messages"][1]["content"][0]["text"], "At nine.");
+    let (sent, _) = compiled(&place, &format!("{branch}~1"), "anthropic-params");
+    assert_eq!(sent, request);
+}

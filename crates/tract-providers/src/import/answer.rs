@@ -74,6 +74,12 @@ impl<'a> RecordedAnswer<'a> {
             }
         };
         let answer = text.as_deref().unwrap_or(node.raw);
+        let recorded = dialect_of(&Node::at(answer, node.path.clone()), dialect);
+        let (dialect, parameters) = match recorded == dialect {
+            true => (dialect, parameters.clone()),
+            // The parameters have the names of the request's provider.
+            false => (recorded, JsonText::new("{}").ok()?),
+        };
         let mut watch = Watch::default();
         let reply = match reply::read_watched(dialect, answer, None, None, &mut watch) {
             Ok(reply) => reply,
@@ -82,7 +88,7 @@ impl<'a> RecordedAnswer<'a> {
                 return None;
             }
         };
-        let draft = draft_of(&reply, parameters, self.cost);
+        let draft = draft_of(&reply, &parameters, self.cost);
         if draft.is_none() {
             anomalies.push(odd("the answer has no canonical form".to_owned()));
         }
@@ -118,6 +124,14 @@ fn is_answer(node: &Node<'_>) -> bool {
         })
     };
     is_one(node) || (node.is_array() && node.each().is_ok_and(|mut all| all.any(|n| is_one(&n))))
+}
+
+/// Returns the dialect of an answer. Gateways record answers in another one than the request's.
+fn dialect_of(answer: &Node<'_>, requested: Dialect) -> Dialect {
+    let Ok(fields) = answer.object() else { return requested };
+    let has_answer = |dialect: &Dialect| fields.has(profile_of(*dialect).answer_member);
+    let all = std::iter::once(requested).chain(Dialect::ALL);
+    all.into_iter().find(has_answer).unwrap_or(requested)
 }
 
 /// Assembles a stream; `None` if the answer is complete.
