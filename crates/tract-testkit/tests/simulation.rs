@@ -103,6 +103,12 @@ fn cases_that_failed_once_pass() {
         // A search between an erasure and the removal of its rows: it joined rows of before with new
         // ones, and so stored the erased words again.
         ("922109/922123:0;0,2;0,1,3;0,1", all),
+        // A merge that was kept, or was checked for erased messages, when its branch was dropped
+        // and collected: reported as a missing object.
+        ("1099511795748/1099511795748:0,1;;0", all),
+        // A branch that was renamed while its message was erased and its creation undone: under
+        // the new name it showed the erased message.
+        ("1099511796363/1099511796363:;;1;0;1;0", all),
     ];
     for (case, verbs) in cases {
         let case: Case = case.parse().unwrap();

@@ -107,7 +107,7 @@ pub async fn prune(repo: &Repo, options: &PruneOptions) -> Result<PruneReport> {
         for (name, target) in plan.deleted {
             txn.move_from(&name, Some(target), None);
         }
-        if attempts.won(txn.apply("prune", &WriteOptions::default()).await?).await? {
+        if attempts.won(txn.apply("prune", &WriteOptions::default()).await).await? {
             return Ok(plan.report);
         }
     }

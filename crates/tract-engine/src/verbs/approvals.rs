@@ -328,7 +328,7 @@ impl Repo {
                     continue;
                 }
             };
-            if attempts.won(txn.apply("commit", &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply("commit", &WriteOptions::default()).await).await? {
                 return Ok(TurnRecorded { answers, pending, also });
             }
         }

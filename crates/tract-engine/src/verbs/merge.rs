@@ -196,7 +196,7 @@ impl Repo {
             if merged == Merged::NothingToMerge {
                 return Ok(merged);
             }
-            if attempts.won(txn.apply("merge", &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply("merge", &WriteOptions::default()).await).await? {
                 return Ok(merged);
             }
         }
@@ -233,11 +233,7 @@ impl Repo {
             let mut resolver = options.resolver().collecting();
             let planned =
                 merge_asking(&mut txn, branch, source, options, &mut ruling, &mut resolver).await;
-            let (progress, what) = match planned {
-                Ok(Merged::NothingToMerge) => {
-                    return Ok(MergeProgress::Merged(Merged::NothingToMerge));
-                }
-                Ok(merged) => (MergeProgress::Merged(merged), "merge"),
+            let kept = match planned {
                 Err(Error::Refused(Refusal::Conflicts(_))) => {
                     // Keep the handlers' decision, so that they are not asked again when the merge
                     // is completed.
@@ -247,15 +243,23 @@ impl Repo {
                     let conflicts = resolver.take_asked();
                     let kept =
                         keep_merge(&mut txn, branch, source, no_fast_forward, details, conflicts)
-                            .await?;
-                    (MergeProgress::Kept(Box::new(kept)), "merge keep")
+                            .await;
+                    kept.map(|kept| MergeProgress::Kept(Box::new(kept)))
                 }
+                planned => planned.map(MergeProgress::Merged),
+            };
+            let (progress, what) = match kept {
+                Ok(MergeProgress::Merged(Merged::NothingToMerge)) => {
+                    return Ok(MergeProgress::Merged(Merged::NothingToMerge));
+                }
+                Ok(progress @ MergeProgress::Merged(_)) => (progress, "merge"),
+                Ok(progress @ MergeProgress::Kept(_)) => (progress, "merge keep"),
                 Err(error) => {
                     attempts.again(error).await?;
                     continue;
                 }
             };
-            if attempts.won(txn.apply(what, &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply(what, &WriteOptions::default()).await).await? {
                 return Ok(progress);
             }
         }

@@ -173,7 +173,7 @@ impl Repo {
             if rebased.before == Some(rebased.head) {
                 return Ok(rebased);
             }
-            if attempts.won(txn.apply(rebase.verb(), &WriteOptions::default()).await?).await? {
+            if attempts.won(txn.apply(rebase.verb(), &WriteOptions::default()).await).await? {
                 return Ok(rebased);
             }
         }

@@ -17,6 +17,7 @@ use crate::verbs::revision::{
 use crate::verbs::sessions::check_title;
 use crate::verbs::undo::{self, UndoReport};
 use crate::write::import_document::ImportDocument;
+use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions, ref_edit};
 
 /// The SSH signature namespace. It prevents a signature made for another purpose from being
@@ -214,37 +215,16 @@ impl Repo {
     /// taken, [`Error::HasPending`] when pending approvals name the branch, [`Error::Conflict`]
     /// when another writer moves it during the call.
     pub async fn rename_branch(&self, name: &str, to: &str) -> Result<Option<CommitId>> {
-        let branch = stored_branch(self, name).await?;
-        let renamed = RefName::branch(to)?;
-        renamed.check_shell_safe()?;
-        let mut txn = Txn::new(self)?;
-        let at = txn.target(&RefName::head()).await?;
-        let is_current = self.current_branch().await? == branch;
-        let head = txn.head(&branch).await?;
-        if head.is_none() && !is_current {
-            return Err(self.unknown_branch(name).await?);
+        let mut attempts = Attempts::new(self);
+        loop {
+            match rename(self, name, to).await {
+                // A message was erased since the check; the branch must not show it.
+                Err(Error::Conflict { name, .. }) if name == RefName::newest_erasure() => {
+                    attempts.lose().await?;
+                }
+                renamed => return renamed,
+            }
         }
-        if let Some(at) = txn.target(&renamed).await? {
-            return Err(Error::Exists { name: renamed, at });
-        }
-        // A pending approval is later carried out on the branch that it names.
-        let pending = self.pending().await?;
-        let count = pending.iter().filter(|pending| pending.branch == branch).count();
-        if count > 0 {
-            return Err(Error::HasPending { name: name.to_owned(), count });
-        }
-        if is_current {
-            txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?
-        } else {
-            txn.hold(&RefName::head(), at)
-        }
-        if let Some(head) = head {
-            txn.move_ref(&branch, None).await?;
-            txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
-            move_document(&mut txn, &branch, &renamed).await?;
-        }
-        require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
-        Ok(head)
     }
 
     /// Deletes tags and their signatures in one write, all or none. Returns their commits, which
@@ -612,6 +592,41 @@ async fn move_document(txn: &mut Txn<'_>, branch: &RefName, renamed: &RefName) -
         txn.move_ref(&to, Some(document)).await?;
     }
     Ok(())
+}
+
+/// Renames a branch, if nothing was erased while it is read.
+async fn rename(repo: &Repo, name: &str, to: &str) -> Result<Option<CommitId>> {
+    let branch = stored_branch(repo, name).await?;
+    let renamed = RefName::branch(to)?;
+    renamed.check_shell_safe()?;
+    let mut txn = Txn::new(repo)?;
+    let at = txn.target(&RefName::head()).await?;
+    let is_current = repo.current_branch().await? == branch;
+    let head = txn.head(&branch).await?;
+    if head.is_none() && !is_current {
+        return Err(repo.unknown_branch(name).await?);
+    }
+    if let Some(at) = txn.target(&renamed).await? {
+        return Err(Error::Exists { name: renamed, at });
+    }
+    // A pending approval is later carried out on the branch that it names.
+    let pending = repo.pending().await?;
+    let count = pending.iter().filter(|pending| pending.branch == branch).count();
+    if count > 0 {
+        return Err(Error::HasPending { name: name.to_owned(), count });
+    }
+    if is_current {
+        txn.move_ref(&RefName::head(), Some(RefTarget::Ref(renamed.clone()))).await?
+    } else {
+        txn.hold(&RefName::head(), at)
+    }
+    if let Some(head) = head {
+        txn.move_ref(&branch, None).await?;
+        txn.move_ref(&renamed, Some(RefTarget::Commit(head))).await?;
+        move_document(&mut txn, &branch, &renamed).await?;
+    }
+    require_done(txn.apply("branch", &WriteOptions::default()).await?)?;
+    Ok(head)
 }
 
 /// Returns the ref of a branch as it is stored. Branches of older versions and other stores may

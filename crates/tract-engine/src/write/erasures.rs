@@ -139,7 +139,7 @@ pub(crate) async fn mend(repo: &Repo, branches: &[RefName]) -> Result<usize> {
             why: Some("an erased message was shown".to_owned()),
             ..WriteOptions::default()
         };
-        if attempts.won(txn.apply("erase", &options).await?).await? {
+        if attempts.won(txn.apply("erase", &options).await).await? {
             return Ok(edits);
         }
     }

@@ -134,11 +134,15 @@ impl Attempts {
         self.races.lose().await
     }
 
-    /// Returns whether a write went through. If not, counts a lost race and waits.
+    /// Returns whether a write went through. If not, counts a lost race and waits. A write also
+    /// reads, to find erased messages that it would show again.
     ///
     /// # Errors
-    /// [`Error::KeptMoving`] when the time is up.
-    pub(crate) async fn won(&mut self, applied: Applied) -> Result<bool> {
-        self.races.won(applied).await
+    /// As [`again`](Self::again), and any other error of the write.
+    pub(crate) async fn won(&mut self, applied: Result<Applied>) -> Result<bool> {
+        match applied {
+            Ok(applied) => self.races.won(applied).await,
+            Err(error) => self.again(error).await.map(|()| false),
+        }
     }
 }

@@ -30,8 +30,11 @@ fn branches_that_go_back(txn: &Txn<'_>) -> Vec<RefName> {
     for (name, moved) in &txn.refs {
         // Every branch that the batch expects counts, not only the one that is moved. An
         // erasure edits each branch that shows the message, so it makes the batch conflict
-        // through any of them.
-        if name.branch_name().is_some() && (moved.held || moved.to != moved.found) {
+        // through any of them. A branch that is deleted, or moved to a stored commit, does not
+        // count: if others did the same meanwhile, its edit changes nothing and never conflicts.
+        let to = moved.to.as_ref().and_then(RefTarget::commit);
+        let is_expected = moved.held || to.is_some_and(|to| txn.made_here(to).is_some());
+        if name.branch_name().is_some() && is_expected {
             before.extend(moved.found.as_ref().and_then(RefTarget::commit));
         }
     }
