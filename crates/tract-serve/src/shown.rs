@@ -18,11 +18,11 @@ pub(crate) const MOST_CHARS: usize = 40_000;
 /// A message of a conversation.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ShownMessage {
-    /// Its place in the context, from 1.
+    /// Position in the context, from 1.
     pub(crate) number: usize,
-    /// The commit whose content it is.
+    /// The commit with this content.
     pub(crate) commit: String,
-    /// Who says it: system, user, assistant or tool.
+    /// The role: system, user, assistant or tool.
     pub(crate) role: String,
     /// When it was recorded: RFC 3339, UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -30,9 +30,9 @@ pub(crate) struct ShownMessage {
     /// The tool that it is a result of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) tool: Option<String>,
-    /// What it says, with calls as `name(arguments)`.
+    /// The text, with calls as `name(arguments)`.
     pub(crate) text: String,
-    /// How many characters were cut from the end of `text`; `expand` reads them.
+    /// Number of characters cut from the end of `text`; `expand` reads them.
     #[serde(skip_serializing_if = "is_zero")]
     pub(crate) cut_chars: usize,
 }

@@ -24,7 +24,7 @@ struct ListedBranch {
     /// When that commit was made: RFC 3339, UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<String>,
-    /// What that commit is, in one line.
+    /// That commit in one line.
     last: String,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct BranchList {
     branches: Vec<ListedBranch>,
     /// How many there are in all.
     total: usize,
-    /// What to pass as `offset` for the next ones.
+    /// The value of `offset` for the next branches.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
 }

@@ -12,14 +12,14 @@ use crate::recorded;
 use crate::shared::{Shared, compiled};
 use crate::shown::MOST_CHARS;
 
-/// What differs between two revisions.
+/// The differences between two revisions.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ComparedRevisions {
     /// Messages that only the second has.
     added: usize,
     /// Messages that only the first has.
     removed: usize,
-    /// Messages that say something else in the second.
+    /// Messages with other content in the second.
     changed: usize,
     /// Messages that both have.
     unchanged: usize,
@@ -85,7 +85,7 @@ pub(crate) async fn diff(
     Ok(ToolResult { message, exclude_value_from_context: true, ..ToolResult::ok(compared) })
 }
 
-/// What of a request a provider can read from its prompt cache.
+/// The part of a request that a provider can read from its prompt cache.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CacheMiss {
     /// Whether the second request departs from the first before the first ends.
@@ -94,10 +94,10 @@ pub(crate) struct CacheMiss {
     same_blocks: usize,
     /// Blocks of the first and of the second request.
     blocks: (usize, usize),
-    /// What the first request has where they part.
+    /// The first differing block of the first request.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<String>,
-    /// What the second request has there.
+    /// The first differing block of the second request.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
 }
@@ -105,9 +105,9 @@ pub(crate) struct CacheMiss {
 /// Names the block that breaks a provider's prompt cache between two revisions.
 #[tool(read_only)]
 pub(crate) async fn why_miss(
-    /// What was sent before: a branch, a tag or a commit id.
+    /// The earlier request: a branch, a tag or a commit id.
     a: String,
-    /// What is sent now.
+    /// The later request.
     b: String,
     /// The form of the requests, such as openai-params or gemini-params.
     #[tool(default = "anthropic-params".into())]

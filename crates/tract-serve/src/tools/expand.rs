@@ -17,9 +17,9 @@ pub(crate) struct ExpandedText {
     original: bool,
     /// Characters of the text from `offset` on.
     text: String,
-    /// How many characters the whole text has.
+    /// Number of characters of the whole text.
     total_chars: usize,
-    /// What to pass as `offset` for the rest.
+    /// The value of `offset` for the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn expand(
     #[tool(default = 10_000)]
     #[schemars(range(min = 1, max = 40_000))]
     max_chars: usize,
-    /// Read what the message says now, not its original.
+    /// Read the current text of the message, not its original.
     #[tool(default)]
     current: bool,
     /// Another repository of the same store.

@@ -18,10 +18,10 @@ pub(crate) struct OpenedConversation {
     messages: Vec<ShownMessage>,
     /// The names of the tools in force.
     tools: Vec<String>,
-    /// The number to pass as `number` for what comes before.
+    /// The value of `number` for the earlier messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     before: Option<usize>,
-    /// The number to pass as `number` for what comes after.
+    /// The value of `number` for the later messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<usize>,
 }

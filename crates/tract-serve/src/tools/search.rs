@@ -20,7 +20,7 @@ const MOST_HITS: usize = 1_000;
 /// Characters of a hit's line.
 const LINE_CHARS: usize = 300;
 
-/// Which messages are searched.
+/// The role of the searched messages.
 #[tool_type]
 #[derive(Debug, Clone, Copy)]
 #[serde(rename_all = "snake_case")]
@@ -38,7 +38,7 @@ struct FoundMessage {
     commit: String,
     /// Branches that show it, at most three; none when it was edited, summarized or skipped.
     branches: Vec<String>,
-    /// Who says it.
+    /// The role of the message.
     kind: String,
     /// When it was recorded: RFC 3339, UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ struct FoundMessage {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SearchHits {
     hits: Vec<FoundMessage>,
-    /// What to pass as `offset` for the next ones.
+    /// The value of `offset` for the next hits.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
 }

@@ -9,7 +9,7 @@ use tract_tools::{tool, tool_type};
 
 use crate::shared::{Shared, failed, resolve_position};
 
-/// What was written.
+/// The written commit.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WrittenCommit {
     /// The branch.
@@ -23,7 +23,7 @@ pub(crate) struct WrittenCommit {
 pub(crate) async fn branch(
     /// The name of the new branch.
     name: String,
-    /// Where it begins: a branch, a tag, a commit id, or BRANCH#N.
+    /// The revision to begin at: a branch, a tag, a commit id, or BRANCH#N.
     from: String,
     /// Another repository of the same store.
     repo: Option<String>,
@@ -59,7 +59,7 @@ pub(crate) async fn note(
     write(&shared, &repo, branch, request).await
 }
 
-/// Who says a message.
+/// The role of a message.
 #[tool_type]
 #[derive(Debug)]
 #[serde(rename_all = "snake_case")]
@@ -73,9 +73,9 @@ pub(crate) enum Role {
 pub(crate) async fn commit(
     /// The branch: one that `branch` made.
     branch: String,
-    /// Who says it.
+    /// The role of the message.
     role: Role,
-    /// What it says.
+    /// The text of the message.
     text: String,
     /// Another repository of the same store.
     repo: Option<String>,
