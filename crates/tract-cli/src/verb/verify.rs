@@ -208,11 +208,11 @@ fn print(out: &mut Output, report: &VerifyReport, from: Option<&str>) -> Outcome
     }
     let damage = count(report.damage.len(), "damage");
     out.line(format_args!("{}: {damage} in {checked}", Styled(BAD, "not clean")))?;
-    let mut lasting = report.damage.iter().filter(|damage| !damage.derived).peekable();
-    if lasting.peek().is_none() {
+    let lasting = report.damage.iter().filter(|damage| !damage.derived);
+    let (objects, others): (Vec<_>, Vec<_>) = lasting.partition(|damage| damage.object.is_some());
+    if objects.is_empty() && others.is_empty() {
         out.say("  note: only derived data; tract verify --repair rebuilds it");
     }
-    let (objects, others): (Vec<_>, Vec<_>) = lasting.partition(|damage| damage.object.is_some());
     match from {
         _ if objects.is_empty() => {}
         Some(from) => out.say(format_args!(

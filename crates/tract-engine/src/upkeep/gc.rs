@@ -156,7 +156,6 @@ const LIST_OBJECTS: usize = 4096;
 /// [`Error::KeptMoving`](crate::Error::KeptMoving) when others keep writing objects without a ref,
 /// as a copy does.
 pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
-    let mut races = repo.races();
     let mut collected = GcReport::default();
     let mut attempts = Attempts::new(repo);
     loop {
@@ -170,7 +169,7 @@ pub async fn gc(repo: &Repo, options: &GcOptions) -> Result<GcReport> {
                 }
                 return Ok(collected);
             }
-            Ok(false) => races.lose().await?,
+            Ok(false) => attempts.lose().await?,
             // A ref that this attempt has read may have been deleted since, and another collection
             // may have deleted what it led to.
             Err(error) => attempts.again(error).await?,

@@ -18,7 +18,6 @@ use crate::plan::{
     merge as plan_merge,
 };
 use crate::repo::Repo;
-use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::verbs::approvals::{own_record, waiting};
 use crate::write::hooks::WriteTarget;
@@ -438,8 +437,8 @@ pub(crate) async fn first_reached(
 /// Merges. Asks handlers unless `ruling` already contains their decision.
 ///
 /// # Errors
-/// [`Error::Collected`] when garbage collection deleted the source
-/// after the caller named it. The store is healthy, so this must not be reported as damage.
+/// [`Error::Collected`] when garbage collection deleted the source after the caller named it. The
+/// store is healthy, so this must not be reported as damage.
 async fn merge_asking(
     txn: &mut Txn<'_>,
     branch: &RefName,
@@ -449,10 +448,7 @@ async fn merge_asking(
     resolver: &mut Resolver<'_>,
 ) -> Result<Merged> {
     let merged = merge_stored(txn, branch, source, options, ruling, resolver).await;
-    if merged.as_ref().is_err_and(is_gone) {
-        txn.repo().require_uncollected(&[source]).await?;
-    }
-    merged
+    txn.repo().or_collected(merged, &[source]).await
 }
 
 /// Merges a source whose commits are expected to be stored.

@@ -13,7 +13,6 @@ use crate::plan::{
     Details, MergeConflict, Refusal, Replayed, Request, Resolution, check_hidden, replay,
 };
 use crate::repo::Repo;
-use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::verbs::merge::{MergeOptions, Merged, first_reached, merge_decided, shared_commits};
 use crate::verbs::revision::place_after;
@@ -217,10 +216,7 @@ impl Repo {
 /// As [`Repo::rebase`].
 pub async fn rebase_in(txn: &mut Txn<'_>, branch: &RefName, rebase: &Rebase) -> Result<Rebased> {
     let rebased = rebase_stored(txn, branch, rebase).await;
-    if rebased.as_ref().is_err_and(is_gone) {
-        txn.repo().require_uncollected(&rebase.named()).await?;
-    }
-    rebased
+    txn.repo().or_collected(rebased, &rebase.named()).await
 }
 
 /// Replays commits that are expected to be stored.
