@@ -1,4 +1,4 @@
-//! Pushing ten commits that the other store lacks, of a history of a million.
+//! Pushing a history of a million messages: all of it, and ten commits that the other store lacks.
 
 use tract::engine::{PushOptions, Remote};
 use tract::store::WriteMode;
@@ -17,13 +17,14 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     let other = tempfile::tempdir().unwrap();
     std::fs::copy(folder.path().join("tract.db"), other.path().join("tract.db")).unwrap();
     let tract = messages::open(folder.path(), WriteMode::InPlace);
+    push_of_all(table, &tract, commits);
     block_on(tract.remotes().add(Remote::new("team", stores::url("sqlite", other.path()))))
         .unwrap();
     let mut next = commits;
     let pushes = (0..9).map(|_| {
         messages::fill(&tract, next, NEW);
         next += NEW;
-        timed(|| push(&tract)).1.as_secs_f64() * 1e3
+        timed(|| push(&tract, "team")).1.as_secs_f64() * 1e3
     });
     let took = median(pushes.collect());
     messages::close(tract);
@@ -37,9 +38,26 @@ pub(crate) fn run(table: &mut Table, quick: bool) {
     postgres(table, quick);
 }
 
-fn push(tract: &Tract) -> u64 {
-    let report = block_on(tract.remotes().push("team", &PushOptions::default())).unwrap();
+/// Pushes the checked-out branch; returns how many commits the other store lacked.
+fn push(tract: &Tract, remote: &str) -> u64 {
+    let report = block_on(tract.remotes().push(remote, &PushOptions::default())).unwrap();
     report.commits as u64
+}
+
+/// The whole history to an empty SQLite store.
+fn push_of_all(table: &mut Table, tract: &Tract, commits: u64) {
+    let empty = tempfile::tempdir().unwrap();
+    block_on(tract.remotes().add(Remote::new("empty", stores::url("sqlite", empty.path()))))
+        .unwrap();
+    let (pushed, took) = timed(|| push(tract, "empty"));
+    assert!(pushed >= commits);
+    let rate = pushed as f64 / took.as_secs_f64();
+    table.limit(
+        format!("push of {commits} commits to an empty SQLite store"),
+        format!("{rate:.0} a second"),
+        "≥ 50,000 a second",
+        rate >= 50_000.0,
+    );
 }
 
 /// The same to PostgreSQL, counting what goes there and back.
@@ -55,13 +73,13 @@ fn postgres(table: &mut Table, quick: bool) {
     let proxy = proxy::Proxy::before(url);
     let url = server::with_schema(proxy.url(), &server::schema());
     block_on(tract.remotes().add(Remote::new("team", url))).unwrap();
-    assert!(push(&tract) >= commits);
+    assert!(push(&tract, "team") >= commits);
     let (mut trips, mut times, mut next) = (Vec::new(), Vec::new(), commits);
     for _ in 0..5 {
         messages::fill(&tract, next, NEW);
         next += NEW;
         let before = proxy.trips();
-        times.push(timed(|| push(&tract)).1.as_secs_f64() * 1e3);
+        times.push(timed(|| push(&tract, "team")).1.as_secs_f64() * 1e3);
         trips.push((proxy.trips() - before) as f64);
     }
     messages::close(tract);
