@@ -310,45 +310,93 @@ pub(crate) fn decode_noting(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)
     decoded.text.into_owned()
 }
 
-/// Rejects a file in UTF-16, as Windows programs write it, by its first bytes.
+/// Rejects a file in UTF-16 or UTF-32, as Windows programs and spreadsheets write it, by its first
+/// bytes.
 ///
 /// # Errors
-/// When the file is in UTF-16; with the encoding and a remedy.
+/// When the file is in UTF-16 or UTF-32; with the encoding and a remedy.
 pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
-    let Some((name, _)) = utf16_of(start) else { return Ok(()) };
-    let what = format!("the file is {name}, not UTF-8: convert it, such as with `iconv -t utf-8`");
+    let Some(Encoding { name, iconv, .. }) = encoding_of(start) else { return Ok(()) };
+    let remedy = format!("convert it, such as with `iconv -f {iconv} -t UTF-8`");
+    let what = format!("the file is {name}, not UTF-8: {remedy}");
     Err(io::Error::new(io::ErrorKind::InvalidData, what))
 }
 
-/// Joins two bytes of UTF-16.
-type JoinBytes = fn([u8; 2]) -> u16;
-
-/// Returns the form of UTF-16 in which a file begins, and the function that joins two of its bytes.
-fn utf16_of(start: &[u8]) -> Option<(&'static str, JoinBytes)> {
-    Some(match start {
-        [0xff, 0xfe, ..] => ("UTF-16 (little endian)", u16::from_le_bytes),
-        [0xfe, 0xff, ..] => ("UTF-16 (big endian)", u16::from_be_bytes),
-        [b'{' | b'[', 0, ..] => {
-            ("UTF-16 (little endian) without a byte order mark", u16::from_le_bytes)
-        }
-        [0, b'{' | b'[', ..] => {
-            ("UTF-16 (big endian) without a byte order mark", u16::from_be_bytes)
-        }
-        _ => return None,
-    })
+/// An encoding of JSON other than UTF-8.
+struct Encoding {
+    name: &'static str,
+    /// Its name for the program `iconv`.
+    iconv: &'static str,
+    units: Units,
 }
 
-/// Converts a small document of JSON from UTF-16 to UTF-8. Other bytes are returned unchanged.
-/// An unpaired surrogate becomes an escape, which is reported when the text is decoded.
+/// Joins the bytes of one unit.
+enum Units {
+    Two(fn([u8; 2]) -> u16),
+    Four(fn([u8; 4]) -> u32),
+}
+
+/// Returns the encoding in which a file begins, if it is not UTF-8.
+fn encoding_of(start: &[u8]) -> Option<Encoding> {
+    let of = |name, iconv, units| Some(Encoding { name, iconv, units });
+    // The byte order mark of UTF-16 is the beginning of the one of UTF-32, which is tried first.
+    match start {
+        [0xff, 0xfe, 0, 0, ..] => {
+            of("UTF-32 (little endian)", "UTF-32", Units::Four(u32::from_le_bytes))
+        }
+        [0, 0, 0xfe, 0xff, ..] => {
+            of("UTF-32 (big endian)", "UTF-32", Units::Four(u32::from_be_bytes))
+        }
+        [b'{' | b'[', 0, 0, 0, ..] => {
+            let name = "UTF-32 (little endian) without a byte order mark";
+            of(name, "UTF-32LE", Units::Four(u32::from_le_bytes))
+        }
+        [0, 0, 0, b'{' | b'[', ..] => {
+            let name = "UTF-32 (big endian) without a byte order mark";
+            of(name, "UTF-32BE", Units::Four(u32::from_be_bytes))
+        }
+        [0xff, 0xfe, ..] => of("UTF-16 (little endian)", "UTF-16", Units::Two(u16::from_le_bytes)),
+        [0xfe, 0xff, ..] => of("UTF-16 (big endian)", "UTF-16", Units::Two(u16::from_be_bytes)),
+        [b'{' | b'[', 0, ..] => {
+            let name = "UTF-16 (little endian) without a byte order mark";
+            of(name, "UTF-16LE", Units::Two(u16::from_le_bytes))
+        }
+        [0, b'{' | b'[', ..] => {
+            let name = "UTF-16 (big endian) without a byte order mark";
+            of(name, "UTF-16BE", Units::Two(u16::from_be_bytes))
+        }
+        _ => None,
+    }
+}
+
+/// Converts a small document of JSON from UTF-16 or UTF-32 to UTF-8. Other bytes are returned
+/// unchanged. An unpaired surrogate, or a unit that is not a character, becomes an escape, which is
+/// reported when the text is decoded.
 pub(crate) fn utf8_of(bytes: Vec<u8>) -> Vec<u8> {
-    let Some((_, join)) = utf16_of(&bytes) else { return bytes };
-    let (units, _) = bytes.as_chunks::<2>();
-    let units = units.iter().map(|pair| join(*pair)).skip_while(|unit| *unit == 0xfeff);
+    let Some(Encoding { units, .. }) = encoding_of(&bytes) else { return bytes };
     let mut text = String::with_capacity(bytes.len() / 2);
-    for decoded in char::decode_utf16(units) {
-        match decoded {
-            Ok(letter) => text.push(letter),
-            Err(error) => text.push_str(&format!("\\u{:04x}", error.unpaired_surrogate())),
+    match units {
+        Units::Two(join) => {
+            let (units, _) = bytes.as_chunks::<2>();
+            let units = units.iter().map(|pair| join(*pair)).skip_while(|unit| *unit == 0xfeff);
+            for decoded in char::decode_utf16(units) {
+                match decoded {
+                    Ok(letter) => text.push(letter),
+                    Err(error) => {
+                        text.push_str(&format!("\\u{:04x}", error.unpaired_surrogate()));
+                    }
+                }
+            }
+        }
+        Units::Four(join) => {
+            let (units, _) = bytes.as_chunks::<4>();
+            let units = units.iter().map(|unit| join(*unit)).skip_while(|unit| *unit == 0xfeff);
+            for unit in units {
+                match char::from_u32(unit) {
+                    Some(letter) => text.push(letter),
+                    None => text.push_str("\\ud800"),
+                }
+            }
         }
     }
     text.into_bytes()
@@ -416,5 +464,24 @@ mod tests {
             assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
         }
         assert!(reject_utf16(b"\xef\xbb\xbf{}").is_ok() && reject_utf16(b"\0\0{}").is_ok());
+    }
+
+    #[test]
+    fn utf_32_is_rejected_by_its_own_name() {
+        let starts = [&b"\xff\xfe\0\0{\0\0\0"[..], b"\0\0\xfe\xff\0\0\0{", b"{\0\0\0", b"\0\0\0["];
+        for start in starts {
+            let error = reject_utf16(start).expect_err("it is UTF-32").to_string();
+            assert!(error.contains("UTF-32") && error.contains("iconv -f UTF-32"), "{error}");
+        }
+        let text = r#"{"a":"é😀"}"#;
+        for (mark, order) in [(true, true), (true, false), (false, true), (false, false)] {
+            let letters = mark.then_some('\u{feff}').into_iter().chain(text.chars());
+            let unit = |letter| match order {
+                true => u32::from(letter).to_le_bytes(),
+                false => u32::from(letter).to_be_bytes(),
+            };
+            let bytes: Vec<u8> = letters.flat_map(unit).collect();
+            assert_eq!(utf8_of(bytes), text.as_bytes());
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::api::Api;
 use crate::drafts::Watch;
 use crate::error::ImportError;
 use crate::params::Params;
-use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::profile::{Adapter, AnswerShape, Foreign, Profile, Server};
 use crate::raw::Fields;
 use crate::reader::Reader;
 use crate::turns;
@@ -59,7 +59,24 @@ pub(crate) static PROFILE: Profile = Profile {
     batch_member: Some("params"),
     legacy_tools: None,
     end_event: "",
-    answer_member: "content",
+    answer: AnswerShape {
+        members: &["content"],
+        read: &[
+            "id",
+            "type",
+            "role",
+            "model",
+            "content",
+            "stop_reason",
+            "usage.input_tokens",
+            "usage.output_tokens",
+            "usage.cache_read_input_tokens",
+            "usage.cache_creation_input_tokens",
+            "usage.cache_creation.ephemeral_5m_input_tokens",
+            "usage.cache_creation.ephemeral_1h_input_tokens",
+        ],
+        repeats_request: false,
+    },
     block_types: &[
         "tool_use",
         "tool_result",

@@ -51,6 +51,9 @@ pub fn batch_members(dialect: Dialect) -> [&'static str; 2] {
 /// Members that contain the outcome of a request: of OpenAI and Gemini, and of Anthropic.
 const OUTCOMES: [&str; 3] = ["response", "result", "error"];
 
+/// Members of an outcome that contain the answer: of OpenAI, and of Anthropic.
+const WRAPPED: [&str; 2] = ["body", "message"];
+
 /// The result of a request of a batch.
 #[derive(Debug)]
 pub(crate) struct BatchResult<'a> {
@@ -110,8 +113,7 @@ fn of_response<'a>(fields: &Fields<'a>) -> Option<Result<(Dialect, Node<'a>), St
         return Some(Err(format!("{status}{}", reason(&error))));
     }
     let dialect = answer.and_then(|answer| {
-        let has_answer = |dialect: &Dialect| answer.has(profile_of(*dialect).answer_member);
-        Dialect::ALL.into_iter().find(has_answer)
+        Dialect::ALL.into_iter().find(|dialect| profile_of(*dialect).answer.fits(&answer))
     });
     match (dialect, status) {
         (Some(dialect), _) => Some(Ok((dialect, body))),
@@ -145,8 +147,8 @@ pub(crate) fn body_of<'a>(node: &Node<'a>) -> Node<'a> {
     body.filter(|body| body.is_object() || body.is_string()).unwrap_or_else(|| node.clone())
 }
 
-/// Returns the members of a result's line, without its id and its answer.
-pub(crate) fn meta(fields: &Fields<'_>) -> String {
+/// Returns the members of a result's line, without its id, and of its answer only these members.
+pub(crate) fn meta(fields: &Fields<'_>, answer: Option<String>) -> String {
     let mut out = Object::new();
     for (key, node) in fields.nodes() {
         if [ID, "key"].contains(&key) || node.is_null() {
@@ -154,15 +156,33 @@ pub(crate) fn meta(fields: &Fields<'_>) -> String {
         }
         match node.object().ok().filter(|_| key != "error" && OUTCOMES.contains(&key)) {
             Some(outcome) => {
-                let is_wrapped = ["body", "message"].iter().any(|inner| outcome.has(inner));
-                if is_wrapped {
-                    out.nest(key, outcome.without(&["body", "message"]));
+                // Gemini's response is the answer.
+                let wrapped = WRAPPED.iter().find(|inner| outcome.has(inner));
+                let others = match (wrapped, &answer) {
+                    (Some(inner), _) => {
+                        let members = outcome.without(&WRAPPED);
+                        Some(with_member(members, inner, answer.as_deref()))
+                    }
+                    (None, answer) => answer.clone(),
+                };
+                if let Some(others) = others {
+                    out.nest(key, others);
                 }
             }
             None => drop(out.raw(key, node.raw)),
         }
     }
     out.end()
+}
+
+/// Returns an object with one more member, if it is given.
+pub(crate) fn with_member(object: String, key: &str, value: Option<&str>) -> String {
+    let Some(value) = value else { return object };
+    let mut out = Object::new();
+    for (key, raw) in json::split_object(&object).unwrap_or_default() {
+        out.raw(&key, raw);
+    }
+    out.raw(key, value).end()
 }
 
 /// The part of a batch that a line contains, with the id of the request.
@@ -213,7 +233,20 @@ pub fn join_batch_lines(request: &str, result: &str) -> Option<String> {
     for (key, raw) in &request {
         out.raw(key, raw);
     }
-    out.raw("response", answer.raw);
+    // OpenAI's response is a recorded HTTP message.
+    let response = result.some("response").map_or(answer.raw, |response| response.raw);
+    out.raw("response", response);
+    let mut others = Object::new();
+    let mut has_others = false;
+    let known = [ID, "key", "response", "result"];
+    for (key, node) in result.nodes().filter(|(key, node)| !known.contains(key) && !node.is_null())
+    {
+        others.raw(key, node.raw);
+        has_others = true;
+    }
+    if has_others {
+        out.nest("result", others.end());
+    }
     let joined = out.end();
     raw::is_object(&joined).then_some(joined)
 }

@@ -19,7 +19,7 @@ use crate::drafts::Watch;
 use crate::error::ImportError;
 use crate::members::copy;
 use crate::params::Params;
-use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::profile::{Adapter, AnswerShape, Foreign, Profile, Server};
 use crate::raw::{self, Fields, Node, Object};
 use crate::reader::Reader;
 use crate::turns;
@@ -54,7 +54,24 @@ pub(crate) static PROFILE: Profile = Profile {
     batch_member: None,
     legacy_tools: None,
     end_event: "",
-    answer_member: "candidates",
+    answer: AnswerShape {
+        // A blocked prompt has no candidates.
+        members: &["candidates", "promptFeedback"],
+        read: &[
+            "responseId",
+            "modelVersion",
+            "candidates[0].index",
+            "candidates[0].content",
+            "candidates[0].finishReason",
+            "usageMetadata.promptTokenCount",
+            "usageMetadata.toolUsePromptTokenCount",
+            "usageMetadata.candidatesTokenCount",
+            "usageMetadata.thoughtsTokenCount",
+            "usageMetadata.cachedContentTokenCount",
+            "usageMetadata.totalTokenCount",
+        ],
+        repeats_request: false,
+    },
     block_types: &[],
     own_models: None,
     api: Api {

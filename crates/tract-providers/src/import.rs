@@ -12,7 +12,7 @@ use std::fmt;
 use tract_core::{Draft, JsonText, ToolSchema, json};
 use tract_schema::Dialect;
 
-use self::answer::RecordedAnswer;
+use self::answer::{AnswerRest, RecordedAnswer};
 pub use self::har::{HarExchanges, har_exchanges};
 pub use self::list::listed_conversations;
 pub use self::packed::{UnpackedLine, unpacked};
@@ -109,9 +109,7 @@ pub struct ConversationReader<'a> {
     pub parameters: JsonText,
     /// Whether an answer was recorded next to the request; it is the last draft.
     pub is_answered: bool,
-    /// The request of a batch whose result is read without it.
-    batch_request: Option<String>,
-    answer: Option<RecordedAnswer<'a>>,
+    answer: Option<Draft>,
     messages: Messages<'a>,
     anomalies: Vec<Anomaly>,
 }
@@ -133,7 +131,7 @@ impl<'a> ConversationReader<'a> {
         if root.is_array() {
             drop(root.each()?);
             let dialect = dialect.or_else(|| detect(text)).ok_or_else(|| unknown("a list"))?;
-            return Self::of(None, dialect, object("{}", "")?, &root, &[], None);
+            return Self::of(None, dialect, &root, &[]);
         }
         let fields = root.object()?;
         if let Some(result) = BatchResult::find(&fields) {
@@ -162,20 +160,21 @@ impl<'a> ConversationReader<'a> {
             };
             let ids = ["id", "custom_id"].into_iter().filter(is_id);
             apart.extend(ids.chain(batch::id_of(&fields).map(|_| "key")));
-            apart.extend(answer.iter().flat_map(|_| ANSWERS));
+            apart.extend(answer.iter().map(|answer| answer.member));
+            apart.extend(
+                ANSWERS.iter().filter(|key| fields.get(key).is_some_and(|it| it.is_null())),
+            );
             // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));
-            let response = answer.is_some().then(|| answer::envelope(&fields)).flatten();
-            let envelopes = [("request", envelope), ("response", response)];
-            let (meta, left_out) = meta_of(&fields, &apart, &envelopes);
-            let meta = object(&meta, "")?;
-            let unread = answer.is_none() && fields.some("response").is_some();
-            let mut reader = Self::of(id, dialect, meta, &request, &[], answer)?;
-            if unread {
+            let mut reader = Self::of(id, dialect, &request, &[])?;
+            if answer.is_none() && fields.some("response").is_some() {
                 let what = "the response is left out: it is not an answer of a model".to_owned();
                 reader.anomalies.push(Anomaly { at: "response".to_owned(), what });
             }
-            reader.anomalies.extend(left_out);
+            let (others, odd) = reader.read_answer(answer, &request);
+            let (meta, left_out) = meta_of(&fields, &apart, envelope.as_ref(), others);
+            reader.meta = object(&meta, "")?;
+            reader.anomalies.extend(left_out.into_iter().chain(odd));
             return Ok(reader);
         }
         // Lines written by tract have members that are not part of the request.
@@ -200,22 +199,27 @@ impl<'a> ConversationReader<'a> {
             own.contains(&Some(key)) || profile.parameters.contains(&key)
         };
         if answer.is_some() || answer::has_outcome(&fields) {
-            for (key, raw) in fields.members.iter().filter(|(key, _)| !is_own(key)) {
-                if !others.contains(&key.as_str()) {
+            let is_answer = |key: &str| match &answer {
+                Some(answer) => answer.member == key,
+                None => ANSWERS.contains(&key),
+            };
+            for (key, node) in fields.nodes().filter(|(key, _)| !is_own(key)) {
+                if !others.contains(&key) {
                     others.push(key);
-                    if !ANSWERS.contains(&key.as_str()) {
-                        meta.raw(key, raw);
+                    if !is_answer(key) && !(node.is_null() && ANSWERS.contains(&key)) {
+                        meta.raw(key, node.raw);
                     }
                 }
             }
         }
         let mut unread = if answer.is_none() { answer::unread(&fields) } else { Vec::new() };
-        if let Some(envelope) = answer.is_some().then(|| answer::envelope(&fields)).flatten() {
-            meta.nest("response", envelope_meta(&envelope, &mut unread));
+        let mut reader = Self::of(id, dialect, &root, &others)?;
+        let (kept, odd) = reader.read_answer(answer, &root);
+        if let Some(kept) = kept {
+            meta.nest(kept.member, kept.end(&mut unread));
         }
-        let meta = object(&meta.end(), "")?;
-        let mut reader = Self::of(id, dialect, meta, &root, &others, answer)?;
-        reader.anomalies.extend(unread);
+        reader.meta = object(&meta.end(), "")?;
+        reader.anomalies.extend(unread.into_iter().chain(odd));
         Ok(reader)
     }
 
@@ -223,27 +227,37 @@ impl<'a> ConversationReader<'a> {
     fn of(
         id: Option<String>,
         dialect: Dialect,
-        meta: JsonText,
         request: &Node<'a>,
         others: &[&str],
-        answer: Option<RecordedAnswer<'a>>,
     ) -> Result<Self, ImportError> {
         foreign::refuse(request, dialect)?;
         let (tools, parameters, messages) = Messages::begin(request, dialect, others)?;
-        let (is_answered, anomalies) = (answer.is_some(), Vec::new());
-        let batch_request = None;
         Ok(Self {
             id,
             dialect,
-            meta,
+            meta: object("{}", "")?,
             tools,
             parameters,
-            is_answered,
-            batch_request,
-            answer,
+            is_answered: false,
+            answer: None,
             messages,
-            anomalies,
+            anomalies: Vec::new(),
         })
+    }
+
+    /// Reads the answer to a request. Returns its members that are not in its message, and its
+    /// anomalies.
+    fn read_answer(
+        &mut self,
+        answer: Option<RecordedAnswer<'a>>,
+        request: &Node<'_>,
+    ) -> (Option<AnswerRest<'a>>, Vec<Anomaly>) {
+        let mut anomalies = Vec::new();
+        let Some(answer) = answer else { return (None, anomalies) };
+        let (draft, rest) = answer.read(self.dialect, &self.parameters, request, &mut anomalies);
+        self.is_answered = draft.is_some();
+        self.answer = draft;
+        (rest, anomalies)
     }
 
     /// Starts to read the result of a batch without its request.
@@ -257,13 +271,18 @@ impl<'a> ConversationReader<'a> {
         if let Some(requested) = requested.filter(|requested| *requested != shown) {
             return Err(ImportError::OtherFormat { path: answer.path, requested, shown });
         }
-        let meta = object(&batch::meta(fields), "")?;
-        let answer = RecordedAnswer::of(answer);
-        let mut reader =
-            Self::of(Some(id.clone()), shown, meta, &Node::root("[]"), &[], Some(answer))?;
-        reader.batch_request = Some(id);
+        let request = Node::root("[]");
+        let mut reader = Self::of(Some(id.clone()), shown, &request, &[])?;
+        let (rest, mut odd) = reader.read_answer(Some(RecordedAnswer::of(answer)), &request);
+        if !reader.is_answered {
+            let cause = odd.pop().map(|anomaly| anomaly.what).unwrap_or_default();
+            return Err(BatchResult::failure(&id, cause));
+        }
+        let others = rest.and_then(|rest| rest.others);
+        reader.meta = object(&batch::meta(fields, others), "")?;
         let what = "the request is not in this line: the conversation has only the answer";
         reader.anomalies.push(Anomaly { at: "the request".to_owned(), what: what.to_owned() });
+        reader.anomalies.extend(odd);
         Ok(reader)
     }
 
@@ -272,21 +291,7 @@ impl<'a> ConversationReader<'a> {
     /// # Errors
     /// [`ImportError`] with the path.
     pub fn next_draft(&mut self) -> Result<Option<Draft>, ImportError> {
-        if let Some(draft) = self.messages.next_draft()? {
-            return Ok(Some(draft));
-        }
-        let Self { dialect, parameters, anomalies, .. } = self;
-        let answer = self.answer.take();
-        let had_none = answer.is_none();
-        let draft = answer.and_then(|mut answer| answer.draft(*dialect, parameters, anomalies));
-        self.is_answered = draft.is_some() || (self.is_answered && had_none);
-        match (&self.batch_request, &draft) {
-            (Some(id), None) if !had_none => {
-                let cause = self.anomalies.pop().map(|anomaly| anomaly.what).unwrap_or_default();
-                Err(BatchResult::failure(id, cause))
-            }
-            _ => Ok(draft),
-        }
+        Ok(self.messages.next_draft()?.or_else(|| self.answer.take()))
     }
 
     /// Ends the reading, and returns the anomalies.
@@ -303,22 +308,24 @@ fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
 }
 
 /// Returns the members of a line that are not part of the conversation: its own, except those that
-/// are listed, and those of the HTTP messages that contain the request and the answer. The headers of
-/// these are left out, because they contain keys, and reported.
+/// are listed, those of the HTTP messages that contain the request and the answer, and those of the
+/// answer. The headers of HTTP messages are left out, because they contain keys, and reported.
 fn meta_of(
     fields: &Fields<'_>,
     apart: &[&str],
-    envelopes: &[(&str, Option<Node<'_>>)],
+    request: Option<&Node<'_>>,
+    answer: Option<AnswerRest<'_>>,
 ) -> (String, Vec<Anomaly>) {
     let mut out = raw::Object::new();
     for (key, raw) in fields.members.iter().filter(|(key, _)| !apart.contains(&key.as_str())) {
         out.raw(key, raw);
     }
     let mut left_out = Vec::new();
-    for (key, envelope) in envelopes {
-        if let Some(envelope) = envelope {
-            out.nest(key, envelope_meta(envelope, &mut left_out));
-        }
+    if let Some(envelope) = request {
+        out.nest("request", envelope_meta(envelope, &mut left_out));
+    }
+    if let Some(answer) = answer {
+        out.nest(answer.member, answer.end(&mut left_out));
     }
     (out.end(), left_out)
 }

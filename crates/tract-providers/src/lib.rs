@@ -20,6 +20,7 @@ mod images;
 mod import;
 mod members;
 mod neutral;
+mod other_members;
 mod parameters;
 mod params;
 mod prefix;
@@ -56,10 +57,11 @@ pub use crate::import::{
     ConversationReader, HarExchanges, Imported, ProviderConversation, UnpackedLine, har_exchanges,
     listed_conversations, read_request, unpacked, with_joined_pieces,
 };
+pub use crate::other_members::other_members;
 pub use crate::params::Params;
 pub use crate::prefix::{Miss, PrefixHash, PrefixSource, why_miss};
 pub use crate::prices::{PriceBasis, PriceError, PriceTable, TokenAmounts};
-pub use crate::reply::{read_reply, read_reply_at};
+pub use crate::reply::{WholeAnswer, read_answer, read_reply};
 pub use crate::request::params_of;
 pub use crate::separate::{SeparateMessage, SeparateMessages, compile_separately};
 pub use tract_compile::{Item, Pairing, PlaceholderResult, Repair, RepairKind};

@@ -9,7 +9,7 @@ mod stream;
 use tract_schema::Dialect;
 
 use crate::api::Api;
-use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::profile::{Adapter, AnswerShape, Foreign, Profile, Server};
 use crate::reader::Reader;
 
 /// The adapter.
@@ -43,7 +43,11 @@ pub(crate) static PROFILE: Profile = Profile {
     batch_member: None,
     legacy_tools: None,
     end_event: "",
-    answer_member: "message",
+    answer: AnswerShape {
+        members: &["message"],
+        read: &["model", "message", "done", "done_reason", "prompt_eval_count", "eval_count"],
+        repeats_request: false,
+    },
     block_types: &[],
     own_models: None,
     api: Api {

@@ -11,7 +11,7 @@ use tract_schema::Dialect;
 
 use crate::api::Api;
 use crate::params::Params;
-use crate::profile::{Adapter, Foreign, Profile, Server};
+use crate::profile::{Adapter, AnswerShape, Foreign, Profile, Server};
 use crate::reader::Reader;
 
 pub(crate) use import::{SAYING, image_at, note_missing};
@@ -48,7 +48,24 @@ pub(crate) static PROFILE: Profile = Profile {
     batch_member: None,
     legacy_tools: Some("functions"),
     end_event: "data: [DONE]\n\n",
-    answer_member: "choices",
+    answer: AnswerShape {
+        members: &["choices"],
+        read: &[
+            "id",
+            "object",
+            "model",
+            "choices[0].index",
+            "choices[0].message",
+            "choices[0].finish_reason",
+            "usage.prompt_tokens",
+            "usage.completion_tokens",
+            "usage.total_tokens",
+            "usage.prompt_tokens_details.cached_tokens",
+            "usage.prompt_tokens_details.cache_write_tokens",
+            "usage.completion_tokens_details.reasoning_tokens",
+        ],
+        repeats_request: false,
+    },
     block_types: &[],
     own_models: None,
     api: API,

@@ -132,8 +132,8 @@ pub(crate) struct Profile {
     pub(crate) legacy_tools: Option<&'static str>,
     /// The last event of a stream, which a recorded list of the events lacks.
     pub(crate) end_event: &'static str,
-    /// The member of a complete answer that contains the message.
-    pub(crate) answer_member: &'static str,
+    /// The shape of complete answers.
+    pub(crate) answer: AnswerShape,
     /// Types of content blocks that only this provider has.
     pub(crate) block_types: &'static [&'static str],
     /// Prefix of the names of the provider's own models.
@@ -150,6 +150,25 @@ impl Profile {
     pub(crate) fn pairing_rules(&self) -> Rules {
         let forms = [Some(self.format.form), self.format.system_form];
         (self.rules)(Rules::new(forms.into_iter().flatten()))
+    }
+}
+
+/// The members of a provider's complete answers.
+pub(crate) struct AnswerShape {
+    /// Members by which an object is recognized as an answer: those with the message, and those that
+    /// an answer without a message has.
+    pub(crate) members: &'static [&'static str],
+    /// Paths of the members that a [`Reply`] contains, or that are the same in every answer of this
+    /// shape. `[0]` is the first element of a list; a reply contains the others whole.
+    pub(crate) read: &'static [&'static str],
+    /// Whether answers repeat the parameters of their request.
+    pub(crate) repeats_request: bool,
+}
+
+impl AnswerShape {
+    /// Returns whether an object is an answer of this shape.
+    pub(crate) fn fits(&self, fields: &Fields<'_>) -> bool {
+        self.members.iter().any(|key| fields.has(key))
     }
 }
 

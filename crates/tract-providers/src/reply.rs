@@ -1,12 +1,13 @@
 //! Reads replies of every provider.
 
-use tract_core::{Body, Content, Part, Reply};
+use tract_core::{Body, Content, JsonText, Part, Reply};
 use tract_schema::{Aliases, Dialect};
 
 use crate::answers::message_of;
-use crate::drafts::Watch;
+use crate::drafts::{Anomaly, Watch};
 use crate::error::ReplyError;
 use crate::form::Form;
+use crate::other_members::other_members;
 use crate::params::Params;
 use crate::profile_of;
 use crate::raw::Node;
@@ -29,14 +30,33 @@ pub fn read_reply(dialect: Dialect, text: &str) -> Result<Reply, ReplyError> {
     read(dialect, text, None, None)
 }
 
+/// A complete answer, with everything that its reply does not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WholeAnswer {
+    /// The answer.
+    pub reply: Reply,
+    /// The members of the answer that the reply does not have, as [`other_members`] returns them.
+    pub others: Option<JsonText>,
+    /// Content that was not understood.
+    pub anomalies: Vec<Anomaly>,
+}
+
 /// Reads an answer as the message that the client sends back in the next request, at index `place`
 /// of the list of messages. Calls without a provider's id get the same ids as when that request is
-/// read.
+/// read. `request` is the body of the answered request.
 ///
 /// # Errors
 /// As [`read_reply`].
-pub fn read_reply_at(dialect: Dialect, text: &str, place: usize) -> Result<Reply, ReplyError> {
-    read(dialect, text, None, Some(place))
+pub fn read_answer(
+    dialect: Dialect,
+    text: &str,
+    request: &str,
+    place: usize,
+) -> Result<WholeAnswer, ReplyError> {
+    let mut watch = Watch::default();
+    let reply = read_watched(dialect, text, None, Some(place), &mut watch)?;
+    let others = other_members(dialect, text, request);
+    Ok(WholeAnswer { reply, others, anomalies: watch.anomalies })
 }
 
 /// Reads a complete answer.

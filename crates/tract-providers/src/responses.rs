@@ -14,7 +14,7 @@ use crate::api::Api;
 use crate::drafts::Watch;
 use crate::error::ImportError;
 use crate::openai;
-use crate::profile::{Adapter, Foreign, Profile};
+use crate::profile::{Adapter, AnswerShape, Foreign, Profile};
 use crate::raw::Fields;
 use crate::reader::Reader;
 
@@ -48,7 +48,24 @@ pub(crate) static PROFILE: Profile = Profile {
     batch_member: None,
     legacy_tools: None,
     end_event: "",
-    answer_member: "output",
+    answer: AnswerShape {
+        members: &["output"],
+        read: &[
+            "id",
+            "object",
+            "model",
+            "output",
+            "status",
+            "incomplete_details.reason",
+            "usage.input_tokens",
+            "usage.output_tokens",
+            "usage.total_tokens",
+            "usage.input_tokens_details.cached_tokens",
+            "usage.input_tokens_details.cache_write_tokens",
+            "usage.output_tokens_details.reasoning_tokens",
+        ],
+        repeats_request: true,
+    },
     block_types: &["input_text", "output_text", "input_image", "input_file"],
     own_models: None,
     api: Api { paths: &["/responses"], has_background: true, ..openai::API },

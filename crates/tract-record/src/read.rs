@@ -4,8 +4,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText, ModelError, Part, PartialReply, Reply, ToolSchema};
+use tract_import::AnomalyKind;
 use tract_providers::stream::Assembler;
-use tract_providers::{Dialect, ProviderConversation, api_of, read_reply_at};
+use tract_providers::{Dialect, ProviderConversation, WholeAnswer, api_of, read_answer};
 use tract_secrets::SecretKind;
 
 use crate::capture::Exchange;
@@ -29,6 +30,9 @@ const NOT_PARAMETERS: &[&str] = &[
 /// Messages that agents send before a conversation to fill a cache or to check a quota.
 const WARM_UPS: &[&str] = &["Warmup", "quota"];
 
+/// What was replaced or not understood, each with its position.
+pub(crate) type Damage = Vec<(AnomalyKind, String)>;
+
 /// A turn of a conversation: the request, and the answer of the model.
 #[derive(Debug)]
 pub(crate) struct RecordedTurn {
@@ -50,8 +54,7 @@ pub(crate) struct RecordedTurn {
     pub(crate) request_id: Option<String>,
     pub(crate) user_agent: Option<String>,
     pub(crate) answer: Answer,
-    /// Descriptions of replaced damaged text, with its position.
-    pub(crate) damage: Vec<String>,
+    pub(crate) damage: Damage,
     pub(crate) requested_at_us: i64,
     pub(crate) answered_at_us: i64,
 }
@@ -59,21 +62,17 @@ pub(crate) struct RecordedTurn {
 /// The answer of a turn.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Whole(Box<Reply>),
+    Whole {
+        reply: Box<Reply>,
+        /// The members of the answer that are not part of the reply.
+        others: Option<JsonText>,
+    },
     /// The answer ended early.
-    Partial {
-        partial: Box<PartialReply>,
-        cause: ModelError,
-    },
+    Partial { partial: Box<PartialReply>, cause: ModelError },
     /// The answer is generated in the background, and fetched later by this id.
-    Pending {
-        response: String,
-    },
+    Pending { response: String },
     /// The upstream answered with an error.
-    Error {
-        status: u16,
-        kind: Option<String>,
-    },
+    Error { status: u16, kind: Option<String> },
 }
 
 impl RecordedTurn {
@@ -84,7 +83,7 @@ impl RecordedTurn {
             Answer::Partial { partial, .. } if is_background(&self.parameters) => {
                 partial.id.as_deref()
             }
-            Answer::Partial { .. } | Answer::Whole(_) | Answer::Error { .. } => None,
+            Answer::Partial { .. } | Answer::Whole { .. } | Answer::Error { .. } => None,
         }
     }
 
@@ -149,8 +148,12 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
     let coding = header::text(&exchange.response_headers, "content-encoding");
     let answer = if is_answer {
         let decoded = decode(response_bytes, coding).map_err(|_| Reason::ResponseUndecodable)?;
-        let place = messages_of(dialect, &request);
-        answer(dialect, &decoded.bytes, place, is_background(&read.parameters), &mut damage)?
+        let request = AnsweredRequest {
+            text: &request,
+            messages: messages_of(dialect, &request),
+            is_background: is_background(&read.parameters),
+        };
+        answer(dialect, &decoded.bytes, &request, &mut damage)?
     } else {
         let body = decode(response_bytes, coding).map(|decoded| decoded.bytes);
         Answer::Error { status, kind: body.ok().and_then(|body| error_kind(&body)) }
@@ -181,12 +184,13 @@ pub(crate) fn read(mut exchange: Exchange) -> Result<RecordedTurn, Reason> {
 
 /// Decodes a body and replaces damaged characters: a cut emoji must not cost the message. `name`
 /// names the body in the notes about damage.
-fn readable(name: &str, bytes: &[u8], damage: &mut Vec<String>) -> String {
+fn readable(name: &str, bytes: &[u8], damage: &mut Damage) -> String {
     let decoded = tract_core::json::decode(bytes);
-    damage.extend(decoded.replaced.iter().map(|replaced| format!("{name} {replaced}")));
+    let kind = AnomalyKind::ReplacedText;
+    damage.extend(decoded.replaced.iter().map(|replaced| (kind, format!("{name} {replaced}"))));
     let unlisted = decoded.count.saturating_sub(decoded.replaced.len());
     if unlisted > 0 {
-        damage.push(format!("{name}: {unlisted} more places were replaced"));
+        damage.push((kind, format!("{name}: {unlisted} more places were replaced")));
     }
     decoded.text.into_owned()
 }
@@ -203,8 +207,9 @@ fn fetched(mut exchange: Exchange, dialect: Dialect) -> Result<RecordedTurn, Rea
     let answered_with = |name| header::text(&exchange.response_headers, name).map(str::to_owned);
     // The client polls until the answer is complete. Earlier polls are not recorded.
     let mut damage = Vec::new();
-    let answer = answer(dialect, &decoded.bytes, 0, false, &mut damage)?;
-    let Answer::Whole(reply) = answer else { return Err(Reason::NotATurn) };
+    let request = AnsweredRequest { text: "{}", messages: 0, is_background: false };
+    let answer = answer(dialect, &decoded.bytes, &request, &mut damage)?;
+    let Answer::Whole { reply, others } = answer else { return Err(Reason::NotATurn) };
     let id = reply.id.as_deref().and_then(ServerState::response);
     Ok(RecordedTurn {
         thread: Thread::of(&exchange.request_headers),
@@ -218,7 +223,7 @@ fn fetched(mut exchange: Exchange, dialect: Dialect) -> Result<RecordedTurn, Rea
         parameters: JsonText::new("{}").expect("an empty object has a canonical form"),
         request_id: answered_with("request-id").or_else(|| answered_with("x-request-id")),
         user_agent: text("user-agent"),
-        answer: Answer::Whole(reply),
+        answer: Answer::Whole { reply, others },
         damage,
         requested_at_us: exchange.requested_at_us,
         answered_at_us: exchange.answered_at_us,
@@ -277,15 +282,23 @@ fn messages_of(dialect: Dialect, request: &str) -> usize {
     lists.messages.len().max(lists.contents.len())
 }
 
-/// Reads a complete or streamed answer; the bytes show which it is. `place` is the number of
-/// messages before it.
+/// The request of an answer.
+struct AnsweredRequest<'a> {
+    /// Its body.
+    text: &'a str,
+    /// The number of its messages, which is the place of the answer.
+    messages: usize,
+    is_background: bool,
+}
+
+/// Reads a complete or streamed answer; the bytes show which it is.
 fn answer(
     dialect: Dialect,
     bytes: &[u8],
-    place: usize,
-    is_background: bool,
-    damage: &mut Vec<String>,
+    request: &AnsweredRequest<'_>,
+    damage: &mut Damage,
 ) -> Result<Answer, Reason> {
+    let read = |text: &str| read_answer(dialect, text, request.text, request.messages);
     let start = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     let is_document = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     let api = api_of(dialect);
@@ -296,8 +309,7 @@ fn answer(
             return Ok(Answer::Pending { response });
         }
         let text = readable("response", bytes, damage);
-        let reply = read_reply_at(dialect, &text, place).map_err(|_| Reason::NoTurn)?;
-        return Ok(Answer::Whole(Box::new(reply)));
+        return Ok(whole(read(&text).map_err(|_| Reason::NoTurn)?, damage));
     }
     // The assembler replaces invalid bytes silently, so they are counted here.
     let invalid = bytes.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
@@ -320,21 +332,38 @@ fn answer(
     for (count, what) in [(invalid, "bytes that are not UTF-8"), (replaced, "unpaired surrogates")]
     {
         if count > 0 {
-            damage.push(format!("response stream: {what} were replaced in {count} places"));
+            let what = format!("response stream: {what} were replaced in {count} places");
+            damage.push((AnomalyKind::ReplacedText, what));
         }
     }
-    let cause = match ended.map(|body| read_reply_at(dialect, &body, place)) {
-        Ok(Ok(reply)) => return Ok(Answer::Whole(Box::new(reply))),
+    let cause = match ended.map(|body| read(&body)) {
+        Ok(Ok(answer)) => return Ok(whole(answer, damage)),
         Ok(Err(_)) => ModelError::Cut,
         Err(error) => error.into(),
     };
     let partial = assembler.partial();
     if partial.text.is_empty() && partial.reasoning.is_empty() && partial.calls.is_empty() {
         // The response is generated to its end without the stream, and fetched by its id.
-        let response = partial.id.filter(|_| is_background).ok_or(Reason::NoTurn)?;
+        let response = partial.id.filter(|_| request.is_background).ok_or(Reason::NoTurn)?;
         return Ok(Answer::Pending { response });
     }
     Ok(Answer::Partial { partial: Box::new(partial), cause })
+}
+
+/// Returns a complete answer, without the members that a recording leaves out of requests, too.
+fn whole(answer: WholeAnswer, damage: &mut Damage) -> Answer {
+    let unread = answer.anomalies.iter().filter(|anomaly| anomaly.is_kept_json());
+    let kind = AnomalyKind::UnreadableMessage;
+    damage.extend(unread.map(|anomaly| (kind, format!("response {anomaly}"))));
+    let others = answer.others.and_then(|others| {
+        let members = tract_core::json::split_object(others.as_str()).ok()?;
+        let kept = members.iter().filter(|(name, _)| !NOT_PARAMETERS.contains(&name.as_str()));
+        let kept: Vec<String> = kept
+            .filter_map(|(name, raw)| Some(format!("{}:{raw}", serde_json::to_string(name).ok()?)))
+            .collect();
+        if kept.is_empty() { None } else { JsonText::new(&format!("{{{}}}", kept.join(","))).ok() }
+    });
+    Answer::Whole { reply: Box::new(answer.reply), others }
 }
 
 /// Returns the provider's code of an error. The message is not read, as it may quote a key.

@@ -60,12 +60,11 @@ struct Anomalies {
 }
 
 impl Anomalies {
-    fn add(&mut self, branch: &str, what: String) {
+    fn add(&mut self, branch: &str, kind: AnomalyKind, what: String) {
         let key = (branch.to_owned(), what);
         if self.known.contains(&key) {
             return;
         }
-        let kind = AnomalyKind::ReplacedText;
         *self.counts.entry(kind).or_default() += 1;
         if self.listed.len() < LISTED {
             let (branch, what) = key.clone();
@@ -215,8 +214,8 @@ impl Work {
             self.writer.redacted().map(|(kind, count)| (kind.to_owned(), count)).collect();
         match written {
             Ok(Some(WrittenTurn { branch, commits })) if !is_error => {
-                for what in damage {
-                    progress.anomalies.add(&branch, what);
+                for (kind, what) in damage {
+                    progress.anomalies.add(&branch, kind, what);
                 }
                 let count = progress.branches.entry(branch).or_default();
                 *count = (count.0 + 1, count.1 + commits);

@@ -242,7 +242,9 @@ impl Writer {
         start: Start,
     ) -> Result<Option<WrittenTurn>> {
         let reply = match &turn.answer {
-            Answer::Whole(reply) => Some(self.redactor.reply(reply_draft(reply).map_err(damaged)?)),
+            Answer::Whole { reply, .. } => {
+                Some(self.redactor.reply(reply_draft(reply).map_err(damaged)?))
+            }
             Answer::Partial { .. } | Answer::Pending { .. } | Answer::Error { .. } => None,
         };
         let last = found.hashes.last().copied().unwrap_or(ROOT);
@@ -329,7 +331,7 @@ impl Writer {
     /// Stores the ids by which later requests continue this turn.
     fn name(&mut self, turn: &RecordedTurn, entry: Entry, hash: ChainHash) {
         let (response, pending) = match (&turn.answer, turn.background_response()) {
-            (Answer::Whole(reply), _) => {
+            (Answer::Whole { reply, .. }, _) => {
                 (reply.id.as_deref().and_then(ServerState::response), None)
             }
             (_, Some(id)) => (ServerState::response(id), Some(PendingRequest::of(turn))),
@@ -505,6 +507,9 @@ fn with_facts(mut draft: Draft, turn: &RecordedTurn) -> Result<Draft> {
         }
         _ => serde_json::Map::new(),
     };
+    if let Answer::Whole { others: Some(others), .. } = &turn.answer {
+        draft = draft.metadata("response", others).map_err(damaged)?;
+    }
     draft.metadata("recorded", facts).map_err(damaged)
 }
 

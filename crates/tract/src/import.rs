@@ -186,7 +186,10 @@ fn batch_request(id: &str, dialect: Dialect, others: &JsonText, body: &str) -> O
     let [id_member, member] = batch_members(dialect);
     let id = JsonText::of(&id).ok()?;
     let others = json::split_object(others.as_str()).ok()?;
+    // An answer that was imported earlier left these.
+    let is_of_request = |key: &str| !["response", "output", "result"].contains(&key);
     let others = others.iter().map(|(key, raw)| (key.as_str(), *raw));
+    let others = others.filter(|(key, _)| is_of_request(key));
     let members = [(id_member, id.as_str())].into_iter().chain(others).chain([(member, body)]);
     let mut line = String::from("{");
     for (key, raw) in members {

@@ -203,6 +203,11 @@ impl Stream {
         if let Some(delta) = fields.some("delta") {
             message.set_all(Members::parse(&delta)?);
         }
+        for (key, node) in fields.nodes().filter(|(_, node)| !node.is_null()) {
+            if !matches!(key, "type" | "delta" | "usage") {
+                message.set(key, Tree::parse(&node)?);
+            }
+        }
         if let Some(counts) = fields.some("usage") {
             let counts = Members::parse(&counts)?;
             match message.get_mut("usage") {

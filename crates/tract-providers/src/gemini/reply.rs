@@ -46,7 +46,9 @@ pub(crate) fn reply(
         // The prompt was rejected.
         None => {
             let feedback = fields.require("promptFeedback")?.object()?;
-            feedback.require("blockReason")?;
+            let reason = feedback.require("blockReason")?.string()?;
+            let what = format!("the prompt was blocked ({reason}): the answer has no content");
+            watch.note(&feedback.path, what);
             reply.stop_reason = Some(StopReason::Refusal);
         }
     }

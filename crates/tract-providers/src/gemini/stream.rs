@@ -23,6 +23,26 @@ pub(crate) struct Stream {
     done: bool,
 }
 
+/// Members of a candidate whose lists contain the elements of their piece of the answer.
+const LISTS_OF_PIECES: [&str; 2] = ["citationMetadata", "logprobsResult"];
+
+/// Adds the members of a later piece. A list is appended, unless it repeats the elements so far.
+fn append_lists(into: &mut Members, more: Members) {
+    for (key, value) in more.0 {
+        match (into.get_mut(&key), value) {
+            (Some(Tree::List(old)), Tree::List(new)) => {
+                let is_same = |(old, new): (&Tree, &Tree)| old.to_json() == new.to_json();
+                let is_repeated = new.len() >= old.len() && old.iter().zip(&new).all(is_same);
+                match is_repeated {
+                    true => *old = new,
+                    false => old.extend(new),
+                }
+            }
+            (_, value) => into.set(&key, value),
+        }
+    }
+}
+
 /// A partially received candidate.
 #[derive(Debug, Default)]
 struct Candidate {
@@ -128,7 +148,14 @@ impl Candidate {
         for (key, _) in &candidate.members {
             let Some(node) = candidate.some(key) else { continue };
             if key != "content" {
-                self.members.set(key, Tree::parse(&node)?);
+                match (self.members.get_mut(key), Tree::parse(&node)?) {
+                    (Some(Tree::Object(old)), Tree::Object(more))
+                        if LISTS_OF_PIECES.contains(&key.as_str()) =>
+                    {
+                        append_lists(old, more);
+                    }
+                    (_, value) => self.members.set(key, value),
+                }
                 continue;
             }
             for (key, value) in Members::parse(&node)?.0 {

@@ -4,9 +4,10 @@ use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
-use super::packed;
-use crate::batch::{ANSWERS, body_of};
+use super::{envelope_meta, packed};
+use crate::batch::{ANSWERS, body_of, with_member};
 use crate::drafts::{Anomaly, Watch};
+use crate::other_members::others_of;
 use crate::profile_of;
 use crate::raw::{self, Fields, Node};
 use crate::reply;
@@ -28,45 +29,89 @@ pub(super) fn unread(fields: &Fields<'_>) -> Vec<Anomaly> {
     present.map(|key| Anomaly { at: key.to_owned(), what: what(key) }).collect()
 }
 
-/// Returns the HTTP message that contains the answer, if the answer is its body.
-pub(super) fn envelope<'a>(fields: &Fields<'a>) -> Option<Node<'a>> {
-    let message = ANSWERS.iter().find_map(|key| fields.some(key))?;
-    (message.is_object() && body_of(&message).path != message.path).then_some(message)
-}
-
 /// The answer of a line, with its metadata.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct RecordedAnswer<'a> {
-    answer: Option<Node<'a>>,
+    /// The member of the line that contains it.
+    pub(super) member: &'static str,
+    /// The HTTP message that contains the answer, if the answer is its body.
+    envelope: Option<Node<'a>>,
+    answer: Node<'a>,
     /// The cost in USD, if the recording states it.
     cost: Option<&'a str>,
+}
+
+/// The members of a recorded answer that are not in its message.
+#[derive(Debug)]
+pub(super) struct AnswerRest<'a> {
+    /// The member of the line that contains the answer.
+    pub(super) member: &'static str,
+    envelope: Option<Node<'a>>,
+    /// The members of the answer, as recorded; the whole answer if it could not be read.
+    pub(super) others: Option<String>,
+}
+
+impl AnswerRest<'_> {
+    /// Writes them where the recording has them. What is left out of the HTTP message is noted.
+    pub(super) fn end(&self, left_out: &mut Vec<Anomaly>) -> String {
+        let others = self.others.as_deref();
+        match &self.envelope {
+            Some(message) => with_member(envelope_meta(message, left_out), "body", others),
+            None => others.unwrap_or("{}").to_owned(),
+        }
+    }
 }
 
 impl<'a> RecordedAnswer<'a> {
     /// Finds the answer in the members of a line; `None` if they contain no answer of a model.
     pub(super) fn find(fields: &Fields<'a>) -> Option<Self> {
-        let answer = ANSWERS.iter().find_map(|key| fields.some(key));
-        let answer = answer.map(|node| body_of(&node)).filter(is_answer)?;
+        let find = |member| {
+            let message = fields.some(member)?;
+            let answer = Some(body_of(&message)).filter(is_answer)?;
+            let envelope = (answer.path != message.path).then_some(message);
+            Some((member, envelope, answer))
+        };
+        let (member, envelope, answer) = ANSWERS.into_iter().find_map(find)?;
         let cost = COSTS.iter().find_map(|key| fields.raw(key));
         let cost = cost.filter(|raw| raw.parse::<f64>().is_ok_and(f64::is_finite));
-        Some(Self { answer: Some(answer), cost })
+        Some(Self { member, envelope, answer, cost })
     }
 
     /// Returns an answer without a stated cost.
     pub(super) fn of(answer: Node<'a>) -> Self {
-        Self { answer: Some(answer), cost: None }
+        Self { member: ANSWERS[0], envelope: None, answer, cost: None }
     }
 
-    /// Makes the message of the answer, once. An unreadable answer is noted as an anomaly.
-    pub(super) fn draft(
-        &mut self,
+    /// Makes the message of the answer, and returns the members that are not in it. An answer that
+    /// cannot be read is noted as an anomaly, and is such a member as a whole.
+    pub(super) fn read(
+        self,
         dialect: Dialect,
         parameters: &JsonText,
+        request: &Node<'_>,
         anomalies: &mut Vec<Anomaly>,
+    ) -> (Option<Draft>, Option<AnswerRest<'a>>) {
+        let mut others = None;
+        let draft = self.draft(dialect, parameters, request, anomalies, &mut others);
+        let Self { member, envelope, answer, .. } = self;
+        if draft.is_none() {
+            others = Some(answer.raw.to_owned());
+        }
+        let has_any = envelope.is_some() || others.is_some();
+        (draft, has_any.then_some(AnswerRest { member, envelope, others }))
+    }
+
+    fn draft(
+        &self,
+        dialect: Dialect,
+        parameters: &JsonText,
+        request: &Node<'_>,
+        anomalies: &mut Vec<Anomaly>,
+        others: &mut Option<String>,
     ) -> Option<Draft> {
-        let node = self.answer.take()?;
+        let node = &self.answer;
         let odd = |what: String| Anomaly { at: node.path.clone(), what };
-        let text = match assembled(&node, dialect, anomalies) {
+        let text = match assembled(node, dialect, anomalies) {
             Ok(text) => text,
             Err(why) => {
                 anomalies.push(odd(format!("the answer is not read: {why}")));
@@ -98,7 +143,9 @@ impl<'a> RecordedAnswer<'a> {
                 .into_iter()
                 .map(|anomaly| Anomaly { at: format!("{}.{}", node.path, anomaly.at), ..anomaly }),
         );
-        anomalies.extend(misfits(&Node::at(answer, node.path)));
+        let answer = Node::at(answer, node.path.clone());
+        *others = others_of(dialect, &answer, request, &reply.usage.unwrap_or_default());
+        anomalies.extend(misfits(&answer));
         draft
     }
 }
@@ -110,17 +157,20 @@ fn is_answer(node: &Node<'_>) -> bool {
         return node.string().is_ok_and(|text| {
             let text = text.trim();
             let is_stream = ["data:", "event:", ": "].iter().any(|start| text.starts_with(start));
-            let is_object_answer = || {
+            let is_object_answer = |text: &str| {
                 let (object, _) = packed::decoded(text, "");
                 raw::is_object(&object) && is_answer(&Node::root(&object))
             };
-            is_stream || (text.starts_with('{') && is_object_answer())
+            // A stream of objects has one in each line.
+            let is_object = text.starts_with('{')
+                && (is_object_answer(text) || text.lines().next().is_some_and(is_object_answer));
+            is_stream || is_object
         });
     }
     let is_one = |node: &Node<'_>| {
         node.object().is_ok_and(|fields| {
-            let has_answer = |dialect: Dialect| fields.has(profile_of(dialect).answer_member);
-            fields.has("error") || Dialect::ALL.into_iter().any(has_answer)
+            let fits = |dialect: Dialect| profile_of(dialect).answer.fits(&fields);
+            fields.has("error") || Dialect::ALL.into_iter().any(fits)
         })
     };
     is_one(node) || (node.is_array() && node.each().is_ok_and(|mut all| all.any(|n| is_one(&n))))
@@ -129,9 +179,8 @@ fn is_answer(node: &Node<'_>) -> bool {
 /// Returns the dialect of an answer. Gateways record answers in another one than the request's.
 fn dialect_of(answer: &Node<'_>, requested: Dialect) -> Dialect {
     let Ok(fields) = answer.object() else { return requested };
-    let has_answer = |dialect: &Dialect| fields.has(profile_of(*dialect).answer_member);
-    let all = std::iter::once(requested).chain(Dialect::ALL);
-    all.into_iter().find(has_answer).unwrap_or(requested)
+    let mut all = std::iter::once(requested).chain(Dialect::ALL);
+    all.find(|dialect| profile_of(*dialect).answer.fits(&fields)).unwrap_or(requested)
 }
 
 /// Assembles a stream; `None` if the answer is complete.
@@ -152,8 +201,12 @@ fn assembled(
         text
     } else if node.is_array() {
         let pieces = node.each().map_err(|error| error.to_string())?;
+        let streams_lines = profile_of(dialect).api.streams_lines;
         let event = |piece: Node<'_>| {
             let data = piece.raw.replace(['\n', '\r'], " ");
+            if streams_lines {
+                return data + "\n";
+            }
             match piece.object().ok().and_then(|fields| fields.text("type")) {
                 Some(name) => format!("event: {name}\ndata: {data}\n\n"),
                 None => format!("data: {data}\n\n"),

@@ -11,7 +11,7 @@ use crate::stream::tree::{Members, Tree};
 /// A partially received chat answer.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    /// The last line.
+    /// The members of all lines; the last value of each counts.
     last: Members,
     message: Members,
     done: bool,
@@ -26,9 +26,18 @@ impl Accumulate for Stream {
         if let Some(error) = fields.some("error") {
             return Err(provider_error(&error));
         }
-        self.last = Members::parse(&Node::root(data))?;
-        if let Some(Tree::Object(delta)) = self.last.remove("message") {
+        let mut line = Members::parse(&Node::root(data))?;
+        if let Some(Tree::Object(delta)) = line.remove("message") {
             self.take(delta, on_piece);
+        }
+        for (key, value) in line.0 {
+            match value {
+                // Each line has those of its own tokens.
+                Tree::List(tokens) if key == "logprobs" => {
+                    tokens.into_iter().for_each(|token| self.last.push_element(&key, token));
+                }
+                value => self.last.set(&key, value),
+            }
         }
         self.done = fields.raw("done") == Some("true");
         Ok(())

@@ -51,10 +51,17 @@ impl Redactor {
         {
             turn.parameters = parameters;
         }
-        if let Some(redacted) = scanner.redact_json(turn.parameters.as_str())
-            && let Ok(parameters) = JsonText::new(&redacted.text)
-        {
-            turn.parameters = parameters;
+        let mut members = vec![&mut turn.parameters];
+        if let Answer::Whole { others: Some(others), .. } = &mut turn.answer {
+            redact_answer(others);
+            members.push(others);
+        }
+        for object in members {
+            if let Some(redacted) = scanner.redact_json(object.as_str())
+                && let Ok(redacted) = JsonText::new(&redacted.text)
+            {
+                *object = redacted;
+            }
         }
         if let Answer::Partial { partial, .. } = &mut turn.answer {
             // A secret may be split over several pieces of the raw stream.
@@ -78,7 +85,7 @@ impl Redactor {
         }
     }
 
-    /// Redacts an answer.
+    /// Redacts the message of an answer.
     pub(super) fn reply(&mut self, mut draft: Draft) -> Draft {
         if let Some(scanner) = self.scanner {
             let kinds = tract_import::redact_draft(&mut draft, scanner);
@@ -92,5 +99,29 @@ impl Redactor {
         for kind in kinds {
             *self.counts.entry(kind.as_str()).or_default() += 1;
         }
+    }
+}
+
+/// Members of answers with log probabilities, in which `token` is a piece of the answer.
+const LOG_PROBABILITIES: [&str; 3] = ["choices", "candidates", "logprobs"];
+
+/// Redacts the members of an answer whose names identify credentials.
+fn redact_answer(others: &mut JsonText) {
+    let Ok(members) = tract_core::json::split_object(others.as_str()) else { return };
+    let is_spared = |name: &str| LOG_PROBABILITIES.contains(&name);
+    let written = |spared: bool| {
+        let members = members.iter().filter(|(name, _)| is_spared(name) == spared);
+        let members = members
+            .filter_map(|(name, raw)| Some(format!("{}:{raw}", serde_json::to_string(name).ok()?)));
+        members.collect::<Vec<_>>().join(",")
+    };
+    let Some((redacted, _)) = redact_members(&format!("{{{}}}", written(false))) else { return };
+    let spared = written(true);
+    let whole = match redacted.strip_suffix('}') {
+        Some(start) if !spared.is_empty() => format!("{start},{spared}}}"),
+        _ => redacted,
+    };
+    if let Ok(redacted) = JsonText::new(&whole) {
+        *others = redacted;
     }
 }

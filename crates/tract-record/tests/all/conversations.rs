@@ -1,4 +1,5 @@
 use crate::support::{Answer, Bench, anthropic_request, stream};
+use tract_core::RefName;
 
 const SESSION: &str = "x-claude-code-session-id";
 
@@ -188,6 +189,34 @@ async fn an_answer_that_is_sent_back_with_other_content_is_an_edit() {
     let report = bench.finish().await;
     // Tools, instructions, seven messages but the instructions, and one edit.
     assert_eq!(report.branches[0].commits, 2 + 6 + 1, "{report:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_next_to_an_answer_are_in_its_metadata_and_unknown_elements_in_the_report() {
+    let answered = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[
+        {"type":"text","text":"One."},{"type":"boat","sail":"red"}],"stop_reason":"stop_sequence",
+        "stop_sequence":"halt","container":{"id":"c1","authorization_token":"plain-value-7"},
+        "logprobs":[{"token":"tide"}],"metadata":{"user_id":"u1"},"usage":{"input_tokens":3,"service_tier":"batch"}}"#;
+    let bench = Bench::new([Answer::json(answered)]).await;
+    ask(&bench, "s", &["first"]).await;
+    let name = RefName::branch("record/s").unwrap();
+    let head = bench.repo.head_of(&name).await.unwrap().expect("a head");
+    let answer = bench.repo.require_commit(head).await.unwrap();
+    let metadata: serde_json::Value =
+        serde_json::from_str(answer.metadata.as_ref().expect("metadata").as_str()).unwrap();
+    let response = &metadata["response"];
+    assert_eq!(response["stop_sequence"], "halt");
+    assert_eq!(response["container"]["id"], "c1");
+    assert_eq!(response["usage"], serde_json::json!({"service_tier": "batch"}));
+    assert_eq!(response["metadata"], serde_json::Value::Null);
+    assert!(!response.to_string().contains("plain-value-7"), "{response}");
+    assert_eq!(response["logprobs"][0]["token"], "tide");
+    let report = bench.finish().await;
+    let listed: Vec<&str> = report.listed.iter().map(|anomaly| anomaly.what.as_str()).collect();
+    assert!(
+        matches!(listed.as_slice(), [what] if what.contains("content[1]") && what.contains("boat")),
+        "{listed:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
