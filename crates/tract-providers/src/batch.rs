@@ -9,15 +9,21 @@ use crate::import::unpacked;
 use crate::profile_of;
 use crate::raw::{self, Fields, Node, Object};
 
-/// Members of a line that contain a whole request: in recordings, and in the batches of OpenAI and
-/// Anthropic.
-pub(crate) const REQUESTS: [&str; 3] = ["request", "body", "params"];
+/// Members of a line that contain a whole request: in recordings, and in the batches of OpenAI,
+/// Anthropic and Bedrock.
+pub(crate) const REQUESTS: [&str; 4] = ["request", "body", "params", OF_BEDROCK];
 
-/// Members of a line that may contain the answer.
-pub(crate) const ANSWERS: [&str; 2] = ["response", "output"];
+/// Members of a line that may contain the answer. The last one is Bedrock's.
+pub(crate) const ANSWERS: [&str; 3] = ["response", "output", "modelOutput"];
 
 /// The member that names the request of a batch, of OpenAI and Anthropic.
 const ID: &str = "custom_id";
+
+/// The member that names the request of a batch of Bedrock.
+const RECORD_ID: &str = "recordId";
+
+/// The member with the request of a batch of Bedrock, in the form of the model's vendor.
+pub(crate) const OF_BEDROCK: &str = "modelInput";
 
 /// All members that the lines of Gemini's batches have. Its id is in `key`, which other lines have
 /// too.
@@ -25,11 +31,16 @@ const OF_GEMINI: [&str; 4] = ["key", "request", "response", "error"];
 
 /// Returns the name of a request in its batch; `None` if the line is not one of a batch.
 pub(crate) fn id_of(fields: &Fields<'_>) -> Option<String> {
-    if let Some(id) = fields.get(ID).and_then(|node| id_in(&node)) {
-        return Some(id);
-    }
-    let is_of_gemini = fields.members.iter().all(|(key, _)| OF_GEMINI.contains(&key.as_str()));
-    fields.text("key").filter(|_| is_of_gemini)
+    id_member(fields).map(|(_, id)| id)
+}
+
+/// Returns the member with the name of a request in its batch, and the name.
+pub(crate) fn id_member(fields: &Fields<'_>) -> Option<(&'static str, String)> {
+    let id = |member: &'static str| Some((member, id_in(&fields.get(member)?)?));
+    let is_of_gemini = || fields.members.iter().all(|(key, _)| OF_GEMINI.contains(&key.as_str()));
+    id(ID)
+        .or_else(|| id(RECORD_ID).filter(|_| fields.has(OF_BEDROCK)))
+        .or_else(|| Some(("key", fields.text("key").filter(|_| is_of_gemini())?)))
 }
 
 /// Returns the id in a member: a text, or a whole number.

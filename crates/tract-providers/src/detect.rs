@@ -2,7 +2,7 @@
 
 use tract_schema::Dialect;
 
-use crate::batch::BatchResult;
+use crate::batch::{BatchResult, OF_BEDROCK};
 use crate::import::unpacked;
 use crate::profile_of;
 use crate::raw::{Fields, Node};
@@ -33,6 +33,9 @@ pub fn detect(text: &str) -> Option<Dialect> {
             None if ["/embeddings", "/moderations"].iter().any(|end| url.ends_with(end)) => None,
             None => of_request(&request.object().ok()?),
         };
+    }
+    if let Some(request) = fields.get(OF_BEDROCK).filter(Node::is_object) {
+        return of_request(&request.object().ok()?);
     }
     for dialect in Dialect::ALL.into_iter().filter(|_| fields.has("custom_id")) {
         let profile = profile_of(dialect);

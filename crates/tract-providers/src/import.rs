@@ -12,12 +12,12 @@ use std::fmt;
 use tract_core::{Draft, JsonText, ToolSchema, json};
 use tract_schema::Dialect;
 
-use self::answer::{AnswerRest, RecordedAnswer};
+use self::answer::{RecordedAnswer, RemainingMembers};
 pub use self::har::{HarExchanges, har_exchanges};
 pub use self::list::listed_conversations;
 pub use self::packed::{UnpackedLine, unpacked};
 pub use self::pieces::with_joined_pieces;
-use crate::batch::{self, ANSWERS, BatchResult, REQUESTS, body_of};
+use crate::batch::{self, ANSWERS, BatchResult, OF_BEDROCK, REQUESTS, body_of};
 use crate::detect::detect;
 use crate::drafts::{Anomaly, Watch};
 use crate::error::ImportError;
@@ -57,9 +57,9 @@ pub struct ProviderConversation {
 impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
-    /// (`{"custom_id","body"}`, `{"custom_id","params"}`). An answer next to the request, under
-    /// `response` or `output`, is the last message, with its model, usage and cost. A line of a
-    /// batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
+    /// (`{"custom_id","body"}`, `{"custom_id","params"}`, `{"recordId","modelInput"}`). An answer next
+    /// to the request, under `response`, `output` or `modelOutput`, is the last message, with its
+    /// model, usage and cost. A line of a batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
     /// The other members of a line are in [`meta`](Self::meta). A body that is a JSON text is read as
     /// the object that it contains.
     ///
@@ -154,12 +154,8 @@ impl<'a> ConversationReader<'a> {
             };
             let mut apart = vec![key];
             // An id of another type is one of the other members.
-            let is_id = |key: &&str| match *key {
-                "id" => fields.text(key).is_some(),
-                key => fields.get(key).is_some_and(|node| batch::id_in(&node).is_some()),
-            };
-            let ids = ["id", "custom_id"].into_iter().filter(is_id);
-            apart.extend(ids.chain(batch::id_of(&fields).map(|_| "key")));
+            let own_id = fields.text("id").map(|_| "id");
+            apart.extend(own_id.or_else(|| Some(batch::id_member(&fields)?.0)));
             apart.extend(answer.iter().map(|answer| answer.member));
             apart.extend(
                 ANSWERS.iter().filter(|key| fields.get(key).is_some_and(|it| it.is_null())),
@@ -167,9 +163,8 @@ impl<'a> ConversationReader<'a> {
             // A `response` that is not a model's answer is left out, and reported as an anomaly.
             apart.extend(answer.is_none().then_some("response"));
             let mut reader = Self::of(id, dialect, &request, &[])?;
-            if answer.is_none() && fields.some("response").is_some() {
-                let what = "the response is left out: it is not an answer of a model".to_owned();
-                reader.anomalies.push(Anomaly { at: "response".to_owned(), what });
+            if let Some(response) = fields.some("response").filter(|_| answer.is_none()) {
+                reader.anomalies.push(answer::not_an_answer("response", &response));
             }
             let (others, odd) = reader.read_answer(answer, &request);
             let (meta, left_out) = meta_of(&fields, &apart, envelope.as_ref(), others);
@@ -251,13 +246,14 @@ impl<'a> ConversationReader<'a> {
         &mut self,
         answer: Option<RecordedAnswer<'a>>,
         request: &Node<'_>,
-    ) -> (Option<AnswerRest<'a>>, Vec<Anomaly>) {
+    ) -> (Option<RemainingMembers<'a>>, Vec<Anomaly>) {
         let mut anomalies = Vec::new();
         let Some(answer) = answer else { return (None, anomalies) };
-        let (draft, rest) = answer.read(self.dialect, &self.parameters, request, &mut anomalies);
+        let (draft, remaining) =
+            answer.read(self.dialect, &self.parameters, request, &mut anomalies);
         self.is_answered = draft.is_some();
         self.answer = draft;
-        (rest, anomalies)
+        (remaining, anomalies)
     }
 
     /// Starts to read the result of a batch without its request.
@@ -273,12 +269,12 @@ impl<'a> ConversationReader<'a> {
         }
         let request = Node::root("[]");
         let mut reader = Self::of(Some(id.clone()), shown, &request, &[])?;
-        let (rest, mut odd) = reader.read_answer(Some(RecordedAnswer::of(answer)), &request);
+        let (remaining, mut odd) = reader.read_answer(Some(RecordedAnswer::of(answer)), &request);
         if !reader.is_answered {
             let cause = odd.pop().map(|anomaly| anomaly.what).unwrap_or_default();
             return Err(BatchResult::failure(&id, cause));
         }
-        let others = rest.and_then(|rest| rest.others);
+        let others = remaining.and_then(|remaining| remaining.others);
         reader.meta = object(&batch::meta(fields, others), "")?;
         let what = "the request is not in this line: the conversation has only the answer";
         reader.anomalies.push(Anomaly { at: "the request".to_owned(), what: what.to_owned() });
@@ -304,7 +300,7 @@ impl<'a> ConversationReader<'a> {
 
 /// Returns whether a member of a line is a request.
 fn is_request(node: &Node<'_>, line: &Fields<'_>, key: &str) -> bool {
-    node.is_object() && (key == "request" || line.has("custom_id"))
+    node.is_object() && (key == "request" || key == OF_BEDROCK || line.has("custom_id"))
 }
 
 /// Returns the members of a line that are not part of the conversation: its own, except those that
@@ -314,7 +310,7 @@ fn meta_of(
     fields: &Fields<'_>,
     apart: &[&str],
     request: Option<&Node<'_>>,
-    answer: Option<AnswerRest<'_>>,
+    answer: Option<RemainingMembers<'_>>,
 ) -> (String, Vec<Anomaly>) {
     let mut out = raw::Object::new();
     for (key, raw) in fields.members.iter().filter(|(key, _)| !apart.contains(&key.as_str())) {

@@ -1,6 +1,8 @@
 //! Recorded HTTP exchanges: bodies that are JSON texts, headers, and elements of answers whose type
 //! is not known.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tract_providers::{
     BatchLine, Dialect, ProviderConversation, batch_line, detect, har_exchanges, join_batch_lines,
@@ -166,5 +168,81 @@ fn elements_of_an_answer_of_an_unknown_type_are_reported() {
         }
         let line = json!({"request": request, "response": answer});
         assert!(reported(&read(&line)).iter().any(|what| what.starts_with(expected)), "{line}");
+    }
+}
+
+#[test]
+fn the_body_that_creates_a_batch_is_a_list_of_its_requests() {
+    let request = |id: &str| json!({"custom_id": id, "params": {"model": "claude-haiku-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}});
+    let body = json!({"requests": [request("a"), 7, request("b")]}).to_string();
+    let list = listed_conversations(&body).expect("a list");
+    assert_eq!(list.len(), 3);
+    for (element, id) in [(list[0], "a"), (list[2], "b")] {
+        let read = ProviderConversation::read(element, None).expect("it is read");
+        assert_eq!((read.id.as_deref(), read.dialect), (Some(id), Dialect::Anthropic));
+    }
+    let with_more = json!({"requests": [request("a")], "note": "x"});
+    for other in [json!({"requests": []}), json!({"requests": [{"url": "x"}]}), with_more] {
+        assert_eq!(listed_conversations(&other.to_string()), None, "{other}");
+    }
+}
+
+#[test]
+fn lines_of_a_batch_of_bedrock_are_read_with_their_answers() {
+    let input = json!({"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]});
+    let output = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": [{"type": "text", "text": "Yes."}],
+        "stop_reason": "end_turn", "stop_sequence": "halt", "usage": {"input_tokens": 3, "output_tokens": 4}});
+    let asked = json!({"recordId": "R1", "modelInput": input});
+    let read_line = read(&asked);
+    assert_eq!((read_line.id.as_deref(), read_line.dialect), (Some("R1"), Dialect::Anthropic));
+    assert_eq!((texts(&read_line), read_line.is_answered), (vec!["Hi".to_owned()], false));
+    let parameters = r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":9}"#;
+    assert_eq!(read_line.imported.parameters.as_str(), parameters);
+    assert_eq!(batch_line(&asked.to_string()), Some(BatchLine::Request("R1".to_owned())));
+
+    let answered =
+        json!({"recordId": "R1", "modelInput": input, "modelOutput": output, "tag": "x"});
+    let read_line = read(&answered);
+    assert_eq!((read_line.id.as_deref(), read_line.is_answered), (Some("R1"), true));
+    assert_eq!(texts(&read_line), ["Hi", "Yes."]);
+    assert_eq!(reported(&read_line), Vec::<String>::new());
+    assert_eq!(read_line.meta.as_str(), r#"{"modelOutput":{"stop_sequence":"halt"},"tag":"x"}"#);
+
+    let error = json!({"errorCode": 400, "errorMessage": "bad request"});
+    let failed =
+        json!({"recordId": "R1", "modelInput": input, "modelOutput": null, "error": error});
+    let read_line = read(&failed);
+    assert_eq!((texts(&read_line), read_line.is_answered), (vec!["Hi".to_owned()], false));
+    assert!(read_line.meta.as_str().contains("bad request"), "{}", read_line.meta);
+}
+
+#[test]
+fn two_names_of_a_line_are_both_kept() {
+    let read = read(&json!({"id": "a", "custom_id": "q", "key": "k", "body": question()}));
+    assert_eq!(read.id.as_deref(), Some("a"));
+    assert_eq!(read.meta.as_str(), r#"{"custom_id":"q","key":"k"}"#);
+}
+
+#[test]
+fn a_compressed_answer_is_named_by_its_format() {
+    let starts: [(&[u8], &str); 4] = [
+        (b"\x1f\x8b\x08\0\0\0\0\0\0\x03", "gzip"),
+        (b"\x28\xb5\x2f\xfd\x24\x10", "zstd"),
+        (b"\x78\x9c\x01\x02", "deflate"),
+        (b"\x8b\x07\x80\xfc\xff", "br or another format"),
+    ];
+    for (start, name) in starts {
+        let bytes = [start, &[0xa7; 300]].concat();
+        let entry = json!({
+            "request": {"url": "https://api.openai.com/v1/chat/completions",
+                "postData": {"text": r#"{"model":"m","messages":[{"role":"user","content":"Hi"}]}"#}},
+            "response": {"content": {"text": STANDARD.encode(bytes), "encoding": "base64"}},
+        });
+        let file = json!({"log": {"entries": [entry]}}).to_string();
+        let exchanges = har_exchanges(&file).expect("a HAR file");
+        let read = ProviderConversation::read(&exchanges.lines[0], None).expect("it is read");
+        let expected = format!("response: the response is left out: it is compressed with {name}");
+        let reported = read.imported.anomalies.iter().map(ToString::to_string);
+        assert_eq!(reported.collect::<Vec<_>>(), [expected]);
     }
 }

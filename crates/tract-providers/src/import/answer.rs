@@ -4,6 +4,7 @@ use serde_json::json;
 use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
+use super::har::compressed_text;
 use super::{envelope_meta, packed};
 use crate::batch::{ANSWERS, body_of, with_member};
 use crate::drafts::{Anomaly, Watch};
@@ -24,9 +25,18 @@ pub(super) fn has_outcome(fields: &Fields<'_>) -> bool {
 
 /// Reports the members for the answer that do not contain one.
 pub(super) fn unread(fields: &Fields<'_>) -> Vec<Anomaly> {
-    let what = |key: &str| format!("the {key} is left out: it is not an answer of a model");
-    let present = ANSWERS.into_iter().filter(|key| fields.some(key).is_some());
-    present.map(|key| Anomaly { at: key.to_owned(), what: what(key) }).collect()
+    let present = ANSWERS.into_iter().filter_map(|key| Some((key, fields.some(key)?)));
+    present.map(|(key, node)| not_an_answer(key, &node)).collect()
+}
+
+/// Reports a member for the answer that does not contain one.
+pub(super) fn not_an_answer(key: &str, node: &Node<'_>) -> Anomaly {
+    let text = body_of(node).string().ok();
+    let why = match text.as_deref().and_then(compressed_text) {
+        Some(format) => format!("it is compressed with {format}"),
+        None => "it is not an answer of a model".to_owned(),
+    };
+    Anomaly { at: key.to_owned(), what: format!("the {key} is left out: {why}") }
 }
 
 /// The answer of a line, with its metadata.
@@ -43,7 +53,7 @@ pub(super) struct RecordedAnswer<'a> {
 
 /// The members of a recorded answer that are not in its message.
 #[derive(Debug)]
-pub(super) struct AnswerRest<'a> {
+pub(super) struct RemainingMembers<'a> {
     /// The member of the line that contains the answer.
     pub(super) member: &'static str,
     envelope: Option<Node<'a>>,
@@ -51,7 +61,7 @@ pub(super) struct AnswerRest<'a> {
     pub(super) others: Option<String>,
 }
 
-impl AnswerRest<'_> {
+impl RemainingMembers<'_> {
     /// Writes them where the recording has them. What is left out of the HTTP message is noted.
     pub(super) fn end(&self, left_out: &mut Vec<Anomaly>) -> String {
         let others = self.others.as_deref();
@@ -90,7 +100,7 @@ impl<'a> RecordedAnswer<'a> {
         parameters: &JsonText,
         request: &Node<'_>,
         anomalies: &mut Vec<Anomaly>,
-    ) -> (Option<Draft>, Option<AnswerRest<'a>>) {
+    ) -> (Option<Draft>, Option<RemainingMembers<'a>>) {
         let mut others = None;
         let draft = self.draft(dialect, parameters, request, anomalies, &mut others);
         let Self { member, envelope, answer, .. } = self;
@@ -98,7 +108,7 @@ impl<'a> RecordedAnswer<'a> {
             others = Some(answer.raw.to_owned());
         }
         let has_any = envelope.is_some() || others.is_some();
-        (draft, has_any.then_some(AnswerRest { member, envelope, others }))
+        (draft, has_any.then_some(RemainingMembers { member, envelope, others }))
     }
 
     fn draft(

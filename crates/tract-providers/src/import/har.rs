@@ -154,10 +154,43 @@ fn body(content: Content) -> Option<String> {
     match content.encoding.as_deref() {
         Some("base64") => {
             let bytes = STANDARD.decode(text.as_bytes()).ok()?;
-            Some(String::from_utf8_lossy(&bytes).into_owned())
+            // Compressed bytes stay in base64, and are reported by the format.
+            match compression_of(&bytes) {
+                Some(_) => Some(text),
+                None => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            }
         }
         _ => Some(text),
     }
+}
+
+/// Returns the format of compressed bytes. Brotli has no mark, so it is one of the formats of bytes
+/// that are not text.
+fn compression_of(bytes: &[u8]) -> Option<&'static str> {
+    const FORMATS: [(&[u8], &str); 5] = [
+        (b"\x1f\x8b", "gzip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\x78\x01", "deflate"),
+        (b"\x78\x9c", "deflate"),
+        (b"\x78\xda", "deflate"),
+    ];
+    let known = FORMATS.iter().find(|(start, _)| bytes.starts_with(start));
+    let is_text = || {
+        // A text may have damaged characters.
+        let start = bytes.get(..64).unwrap_or(bytes);
+        let invalid: usize = start.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+        8 * invalid <= start.len()
+    };
+    known.map(|(_, name)| *name).or_else(|| (!is_text()).then_some("br or another format"))
+}
+
+/// Returns the format of the compressed bytes that a text contains in base64.
+pub(super) fn compressed_text(text: &str) -> Option<&'static str> {
+    // Enough to recognize the format.
+    const ENOUGH: usize = 64;
+    let start = text.get(..ENOUGH)?;
+    // A short text of letters is base64 by chance.
+    compression_of(&STANDARD.decode(start.as_bytes()).ok()?)
 }
 
 #[cfg(test)]
