@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tract_core::store::{ListKind, ObjectListing};
 use tract_core::{
-    Blob, CommitId, DerivedKind, Draft, Kind, ObjectId, RefName, Store, StoreExt as _,
-    TokenCounter, ToolSchema, block_on,
+    Batch, Blob, CommitId, DerivedKind, Draft, Expect, Kind, ObjectId, RefEdit, RefName, RefTarget,
+    Store, StoreExt as _, TokenCounter, ToolSchema, block_on,
 };
 use tract_engine::secrets::Scanner;
 use tract_engine::{
@@ -259,23 +259,24 @@ fn a_message_that_arrives_before_the_write_keeps_the_bytes_that_it_shares() {
         block_on(repo.append(&other, Draft::user(LEAK))).expect("it is written");
     };
     // Objects are stored, and the ref follows after the erasure.
-    let stores_ahead: fn(&Repo) = |repo| {
-        let source = self::repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
-        let commit = block_on(source.append(&main_branch(), Draft::user(LEAK))).expect("written");
-        let content = commit.content.expect("a message has content");
-        let blob = block_on(source.store().blob(source.name(), content)).expect("it is read");
-        let mut batch = tract_testkit::fixtures::batch("import");
-        (batch.blobs, batch.commits) = (blob.into_iter().collect(), vec![commit.clone()]);
-        let applied = block_on(repo.store().apply(repo.name(), batch)).expect("it is stored");
-        assert!(applied.is_stored());
-        AHEAD.set(Some(commit.id()));
+    let stores_ahead: fn(&Repo) = |repo| ahead(repo, |_, _| {});
+    // As a stream, an import or a transfer in progress does: its lease names the commit.
+    let holds_a_lease: fn(&Repo) = |repo| {
+        ahead(repo, |batch, commit| {
+            let document = format!(r#"{{"objects":["{}"],"until":{}}}"#, commit.to_hex(), i64::MAX);
+            let document = Blob::seal(document);
+            let to = Some(RefTarget::Blob(document.id()));
+            let name = RefName::lease("aa", 0);
+            batch.refs.push(RefEdit { name, expect: Expect::Absent, to });
+            batch.blobs.push(document);
+        });
     };
     let imports: fn(&Repo) = |repo| {
         let drafts = vec![Draft::user(LEAK), Draft::user("fine")];
         let conversation = ImportConversation::new("other", drafts);
         block_on(import(repo, conversation, &ImportOptions::default())).expect("it is imported");
     };
-    for arrives in [appends, stores_ahead, imports] {
+    for arrives in [appends, stores_ahead, holds_a_lease, imports] {
         on_each_store(async |store| {
             let own = repo(&store);
             let leak = block_on(own.append(&main_branch(), Draft::user(LEAK))).expect("written");
@@ -297,6 +298,20 @@ fn a_message_that_arrives_before_the_write_keeps_the_bytes_that_it_shares() {
             assert_clean(&own).await;
         });
     }
+}
+
+/// Stores a message with the bytes before a ref leads to it. `and` adds to its batch.
+fn ahead(repo: &Repo, and: impl FnOnce(&mut Batch, CommitId)) {
+    let source = self::repo(&(Arc::new(tract_kv::memory()) as Arc<dyn Store>));
+    let commit = block_on(source.append(&main_branch(), Draft::user(LEAK))).expect("written");
+    let content = commit.content.expect("a message has content");
+    let blob = block_on(source.store().blob(source.name(), content)).expect("it is read");
+    let mut batch = tract_testkit::fixtures::batch("import");
+    (batch.blobs, batch.commits) = (blob.into_iter().collect(), vec![commit.clone()]);
+    and(&mut batch, commit.id());
+    let applied = block_on(repo.store().apply(repo.name(), batch)).expect("it is stored");
+    assert!(applied.is_stored());
+    AHEAD.set(Some(commit.id()));
 }
 
 thread_local! {

@@ -174,11 +174,15 @@ impl ImportTotals {
     fn add(&mut self, done: &Line<'_>) {
         self.conversations += 1;
         *self.by_status.entry(done.status).or_default() += 1;
-        self.commits += done.commits;
-        self.reused += done.reused;
         self.anomalies += done.anomalies.len();
         self.anomalous += usize::from(!done.anomalies.is_empty());
-        if done.commits > 0 && done.status != ImportStatus::Diverged.as_str() {
+        // Nothing of it is stored.
+        if done.status == ImportStatus::Diverged.as_str() {
+            return;
+        }
+        self.commits += done.commits;
+        self.reused += done.reused;
+        if done.commits > 0 {
             self.branches.insert(done.branch.to_owned());
             self.last_branch.get_or_insert_with(|| done.branch.to_owned());
         }

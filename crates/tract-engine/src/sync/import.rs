@@ -73,8 +73,7 @@ pub enum ImportStatus {
     /// It pointed to messages that the user has since abandoned, and was moved to the messages that
     /// continue the conversation. Another branch keeps the abandoned ones.
     Moved,
-    /// It has other commits and was not changed. The imported commits are stored, but no branch
-    /// leads to them.
+    /// It has other commits and was not changed. Nothing of the conversation was stored.
     Diverged,
 }
 
@@ -394,8 +393,6 @@ impl Importer {
             names.iter().zip(targets).filter_map(|(name, at)| Some((name, at?))).collect();
         let stored = self.stored_documents(group, &targets).await?;
         for one in group {
-            let brought = self.add_missing(&mut batch, &mut brought, &one.chain.links).await?;
-            let reused = one.chain.reused + brought;
             let head = one.chain.ids.last().copied();
             let place = place(one, &targets, &stored);
             let at = targets.get(&place.branch);
@@ -408,11 +405,21 @@ impl Importer {
                 }
                 (Some(_), _) => ImportStatus::Diverged,
             };
+            // Commits that no branch leads to would be garbage, and every write of objects without a
+            // ref makes a concurrent collection or erasure start again.
+            let is_left_out = status == ImportStatus::Diverged;
+            let links = &one.chain.links;
+            let stored_before = if is_left_out {
+                self.missing(&HashSet::new(), links).await?.1
+            } else {
+                self.add_missing(&mut batch, &mut brought, links).await?
+            };
+            let reused = one.chain.reused + stored_before;
             if let (Some(head), ImportStatus::Created | ImportStatus::Forwarded) = (head, status) {
                 let (name, to) = (place.branch.clone(), RefTarget::Commit(head));
                 batch.refs.push(ref_edit(name, at.cloned(), Some(to)));
             }
-            if status != ImportStatus::Diverged {
+            if !is_left_out {
                 let mut document = ImportDocument::new(&one.id, head, one.meta.clone());
                 document.title = stored.get(&place.document).and_then(|it| it.title.clone());
                 let document = document.seal()?;
@@ -469,14 +476,8 @@ impl Importer {
         brought: &mut HashSet<CommitId>,
         links: &[ImportCommit],
     ) -> Result<usize> {
-        let ids: Vec<CommitId> = links.iter().map(|link| link.commit.id()).collect();
-        let stored = self.repo.store().commits(self.repo.name(), &ids).await?;
-        let mut reused = 0;
-        for (link, stored) in links.iter().zip(stored) {
-            if stored.is_some() || brought.contains(&link.commit.id()) {
-                reused += 1;
-                continue;
-            }
+        let (missing, reused) = self.missing(brought, links).await?;
+        for link in missing {
             brought.insert(link.commit.id());
             batch.commits.push(link.commit.clone());
             batch.blobs.extend(link.blobs.iter().cloned());
@@ -484,6 +485,23 @@ impl Importer {
             batch.tools.extend(link.tools.iter().cloned());
         }
         Ok(reused)
+    }
+
+    /// Returns the commits that are neither stored nor in `brought`, and the number of the others.
+    async fn missing<'l>(
+        &self,
+        brought: &HashSet<CommitId>,
+        links: &'l [ImportCommit],
+    ) -> Result<(Vec<&'l ImportCommit>, usize)> {
+        let ids: Vec<CommitId> = links.iter().map(|link| link.commit.id()).collect();
+        let stored = self.repo.store().commits(self.repo.name(), &ids).await?;
+        let absent = links.iter().zip(stored).filter(|(_, stored)| stored.is_none());
+        let missing: Vec<&ImportCommit> = absent
+            .map(|(link, _)| link)
+            .filter(|link| !brought.contains(&link.commit.id()))
+            .collect();
+        let reused = links.len() - missing.len();
+        Ok((missing, reused))
     }
 }
 

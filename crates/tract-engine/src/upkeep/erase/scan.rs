@@ -12,6 +12,7 @@ mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use tract_core::batch::ids_in;
 use tract_core::store::{BlobKey, ListKind, LogQuery, ObjectListing, WritePosition};
 use tract_core::{
     Blob, BlobId, Changes, Commit, CommitId, Kind, ObjectId, Op, RefName, RefTarget, StoreExt as _,
@@ -162,20 +163,22 @@ impl<'a> Scan<'a> {
         if now == self.position {
             return Ok(true);
         }
-        // No log entry names objects that were stored ahead of their ref, such as those of a stream
-        // in progress, and any of them may link to the bytes.
+        // No log entry names these objects, and any of them may link to the bytes.
         if now.unlogged != self.position.unlogged {
             return Ok(false);
         }
-        let mut open: Vec<CommitId> = Vec::new();
+        let (mut open, mut leases): (Vec<CommitId>, Vec<BlobKey>) = Default::default();
         for entry in entries_since(self.repo, self.position.log).await? {
             match entry.after {
                 Some(RefTarget::Commit(id)) => open.push(id),
                 // The write expects the documents that it rewrites where they were.
                 Some(RefTarget::Blob(id)) if self.has(id) => return Ok(false),
+                Some(RefTarget::Blob(id)) if entry.name.is_lease() => leases.push(id.into()),
                 Some(RefTarget::Blob(_) | RefTarget::Ref(_)) | None => {}
             }
         }
+        let Some(ahead) = self.stored_ahead(&leases).await? else { return Ok(false) };
+        open.extend(ahead);
         // Histories that were searched end the walk, so this costs only the new commits, and each
         // of them once.
         let mut seen = std::mem::take(&mut self.searched);
@@ -192,6 +195,27 @@ impl<'a> Scan<'a> {
         self.branches = self.heads().await?;
         self.position = now;
         Ok(true)
+    }
+
+    /// Returns the commits that writers stored ahead of their refs, such as a stream in progress. The
+    /// documents of their leases name these objects. `None` if one of them is among the bytes, or if
+    /// a document is gone.
+    async fn stored_ahead(&self, leases: &[BlobKey]) -> Result<Option<Vec<CommitId>>> {
+        let mut named = BTreeSet::new();
+        for document in self.repo.store().blobs(self.repo.name(), leases).await? {
+            let Some(document) = document else { return Ok(None) };
+            named.extend(ids_in(document.bytes()));
+        }
+        let is_found = named.iter().any(|id| {
+            self.has(BlobId::from_bytes(*id))
+                || self.toolsets.contains_key(&ToolsetId::from_bytes(*id))
+        });
+        if is_found {
+            return Ok(None);
+        }
+        let named: Vec<CommitId> = named.into_iter().map(CommitId::from_bytes).collect();
+        let commits = self.repo.store().commits(self.repo.name(), &named).await?;
+        Ok(Some(commits.into_iter().flatten().map(|commit| commit.id()).collect()))
     }
 
     /// Returns whether a commit contains some of the bytes, or is a version of a named message, and
@@ -436,11 +460,20 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// Reads the branches and the affected versions that they show.
-    pub(super) async fn heads(&self) -> Result<Vec<ScannedBranch>> {
+    /// Reads the branches and the affected versions that they show. A branch that has not moved since
+    /// the last time is not read again.
+    async fn heads(&mut self) -> Result<Vec<ScannedBranch>> {
+        let before = std::mem::take(&mut self.branches).into_iter();
+        let mut before: HashMap<(RefName, CommitId), ScannedBranch> =
+            before.map(|branch| ((branch.name.clone(), branch.head), branch)).collect();
         let mut branches = Vec::new();
         for (name, target) in self.repo.store().list_refs(self.repo.name(), "heads/").await? {
             let Some(head) = target.commit() else { continue };
+            let at = (name, head);
+            if let Some(branch) = before.remove(&at) {
+                branches.push(branch);
+                continue;
+            }
             let history = self.repo.fold(Some(head)).await?;
             let (mut shown, mut others) = (Vec::new(), Vec::new());
             for row in history.view().rows() {
@@ -450,7 +483,7 @@ impl<'a> Scan<'a> {
                     others.push(row.version);
                 }
             }
-            branches.push(ScannedBranch { name, head, shown, others });
+            branches.push(ScannedBranch { name: at.0, head, shown, others });
         }
         Ok(branches)
     }
