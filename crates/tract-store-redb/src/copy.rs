@@ -7,6 +7,7 @@ use redb::{Database, ReadTransaction};
 use tract_core::StoreResult;
 use tract_kv::{Space, files};
 
+use crate::access::Owner;
 use crate::engine::table;
 use crate::error::{engine, io};
 use crate::file::FileHandle;
@@ -16,13 +17,14 @@ const OP: &str = "migrate";
 
 /// Writes all keys of a snapshot to `PATH.format-N`, unless that exists.
 pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreResult<()> {
-    files::keep_copy(path, format, io(OP), |part| write(part, from))
+    files::keep_copy(path, format, io(OP), |part| write(part, path, from))
 }
 
-/// Writes all keys of a snapshot to a new file, durably, and closes it.
-fn write(part: &Path, from: &ReadTransaction) -> StoreResult<()> {
-    let handle = FileHandle::open(part, true).map_err(io(OP))?;
-    write_to(handle, from, true)?.close().map_err(engine(OP))
+/// Writes all keys of a snapshot to a new file, durably, and closes it. The copy is not more
+/// readable than the store.
+fn write(part: &Path, path: &Path, from: &ReadTransaction) -> StoreResult<()> {
+    let handle = FileHandle::create_like(part, path, Owner::IfPermitted).map_err(io(OP))?;
+    write_to(handle, from, true, OP)?.close().map_err(engine(OP))
 }
 
 /// Writes all keys of a snapshot to a new file, durably, and leaves it open.
@@ -30,26 +32,27 @@ pub(crate) fn write_to(
     handle: FileHandle,
     from: &ReadTransaction,
     quick_repair: bool,
+    op: &'static str,
 ) -> StoreResult<Database> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
-    let database = builder.create_with_backend(handle).map_err(engine(OP))?;
-    let mut transaction = database.begin_write().map_err(engine(OP))?;
+    let database = builder.create_with_backend(handle).map_err(engine(op))?;
+    let mut transaction = database.begin_write().map_err(engine(op))?;
     transaction.set_two_phase_commit(true);
     transaction.set_quick_repair(quick_repair);
     for space in Space::ALL {
         let source = match from.open_table(table(space)) {
             Ok(source) => source,
             Err(redb::TableError::TableDoesNotExist(_)) => continue,
-            Err(error) => return Err(engine(OP)(error)),
+            Err(error) => return Err(engine(op)(error)),
         };
-        let mut target = transaction.open_table(table(space)).map_err(engine(OP))?;
-        for entry in redb::ReadableTable::iter(&source).map_err(engine(OP))? {
-            let (key, value) = entry.map_err(engine(OP))?;
-            target.insert(key.value(), value.value()).map_err(engine(OP))?;
+        let mut target = transaction.open_table(table(space)).map_err(engine(op))?;
+        for entry in redb::ReadableTable::iter(&source).map_err(engine(op))? {
+            let (key, value) = entry.map_err(engine(op))?;
+            target.insert(key.value(), value.value()).map_err(engine(op))?;
         }
     }
-    transaction.commit().map_err(engine(OP))?;
+    transaction.commit().map_err(engine(op))?;
     Ok(database)
 }
 

@@ -213,3 +213,16 @@ fn an_open_store_continues_after_a_full_disk() {
     let report = DiskReport { requested, acknowledged, ..DiskReport::default() };
     report.judge(&reopened, "after full disks");
 }
+
+#[test]
+fn a_wipe_on_a_full_disk_says_how_many_bytes_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("agent.redb");
+    std::fs::write(&path, vec![0; 12_345]).expect("written");
+    let error = |kind| crate::error::new(kind, "wipe", "no space left on device");
+    let full = crate::engine::with_space_needed(error(StoreErrorKind::Full), &path);
+    assert!(full.message.contains("make 12345 bytes free in "), "{full}");
+    // Other errors have other causes.
+    let busy = crate::engine::with_space_needed(error(StoreErrorKind::Busy), &path);
+    assert_eq!(busy.message, "no space left on device");
+}

@@ -16,6 +16,7 @@ use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
 };
 
+use crate::access::Owner;
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::file::{FileHandle, release};
@@ -57,6 +58,30 @@ impl fmt::Debug for RedbEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedbEngine").field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// An unfinished file, which is removed when this is dropped: on an error, and when redb panics on a
+/// full disk, where the file would keep the space that is missing.
+struct Unfinished<'a>(&'a Path);
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.0);
+    }
+}
+
+/// Adds the required space to an error of a wipe on a full disk. The new file has at most about the
+/// size of the old one.
+pub(crate) fn with_space_needed(mut error: StoreError, path: &Path) -> StoreError {
+    if error.kind == StoreErrorKind::Full {
+        let bytes = std::fs::metadata(path).map_or(0, |file| file.len());
+        let folder = path.parent().unwrap_or(path).display();
+        error.message.push_str(&format!(
+            "; the wipe writes a new file: make {bytes} bytes free in {folder} and try again, or \
+             `tract copy` to a store on another disk and delete this one"
+        ));
+    }
+    error
 }
 
 /// Returns the database if it is writable.
@@ -116,13 +141,15 @@ impl RedbEngine {
         Ok(database)
     }
 
-    /// Writes all stored data to a new file and renames it over the old one.
+    /// Writes all stored data to a new file with the same access rights, and renames it over the old
+    /// one.
     fn replace_file(&self, file: &mut Option<File>, op: &'static str) -> StoreResult<()> {
         let snapshot = self.start_writing(file, op)?.begin_read().map_err(engine(op))?;
         let folder = self.path.parent().unwrap_or(&self.path);
         let part = unfinished_path(&self.path);
-        let handle = FileHandle::open(&part, true).map_err(io(op))?;
-        let written = copy::write_to(handle.clone(), &snapshot, self.options.quick_repair);
+        let handle = FileHandle::create_like(&part, &self.path, Owner::Required).map_err(io(op))?;
+        let unfinished = Unfinished(&part);
+        let written = copy::write_to(handle.clone(), &snapshot, self.options.quick_repair, op);
         drop(snapshot);
         // Both files are locked during the rename. A process that waits for the lock of the old
         // file checks afterwards that the path still leads to it, and then opens the new one.
@@ -134,10 +161,9 @@ impl RedbEngine {
                     Err(error)
                 }
             });
-        if replaced.is_err() {
-            let _ = std::fs::remove_file(&part);
-        }
         let database = replaced?;
+        // Its name is gone, so this removes nothing.
+        drop(unfinished);
         files::sync_folder(folder);
         *self.opened() = OpenedFile::of(self.path.clone(), handle.file());
         if let Some(File::Writable(old, _)) = file.replace(File::Writable(database, Some(handle))) {
@@ -281,7 +307,8 @@ impl KvEngine for RedbEngine {
     fn wipe(&self) -> StoreResult<WipeReport> {
         const OP: &str = "wipe";
         let mut file = self.file.write().unwrap_or_else(PoisonError::into_inner);
-        contained(OP, || self.replace_file(&mut file, OP)).map_err(files::at(&self.path))?;
+        contained(OP, || self.replace_file(&mut file, OP))
+            .map_err(|error| with_space_needed(files::at(&self.path)(error), &self.path))?;
         Ok(remove_copies(&self.path))
     }
 

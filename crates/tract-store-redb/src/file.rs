@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, StorageBackend};
 
+use crate::access::{Owner, create_like};
 use crate::header;
 
 /// Maximum bytes of held writes. Opening a closed file writes one header, so more means a real
@@ -53,6 +54,11 @@ impl FileHandle {
     pub(crate) fn open(path: &Path, create: bool) -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(create).open(path)?;
         Self::new(file)
+    }
+
+    /// Creates a file that replaces or copies `like`, with its access rights.
+    pub(crate) fn create_like(path: &Path, like: &Path, owner: Owner) -> io::Result<Self> {
+        Self::new(create_like(path, like, owner)?)
     }
 
     /// Opens a file for reading.

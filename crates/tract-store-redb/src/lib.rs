@@ -1,6 +1,7 @@
 #![doc = include_str!("docs.md")]
 #![forbid(unsafe_code)]
 
+mod access;
 mod copy;
 #[cfg(test)]
 mod disk_errors;

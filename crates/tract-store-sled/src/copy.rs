@@ -16,10 +16,12 @@ const KEYS: usize = 1024;
 
 /// Writes all keys of a tree to the folder `PATH.format-N`, unless that exists.
 pub(crate) fn keep(path: &Path, from: &Tree, format: u32) -> StoreResult<()> {
-    files::keep_copy(path, format, io(OP), |part| write(part, from))
+    files::keep_copy(path, format, io(OP), |part| write(part, path, from))
 }
 
-fn write(part: &Path, from: &Tree) -> StoreResult<()> {
+/// Writes all keys of a tree to a new folder, which is not more readable than the store's.
+fn write(part: &Path, path: &Path, from: &Tree) -> StoreResult<()> {
+    create_private(part).map_err(io(OP))?;
     let db = sled::Config::new().path(part).flush_every_ms(None).open().map_err(engine(OP))?;
     let tree = db.open_tree(TREE).map_err(engine(OP))?;
     let mut flush = Flush::open(part).map_err(io(OP))?;
@@ -35,7 +37,17 @@ fn write(part: &Path, from: &Tree) -> StoreResult<()> {
     }
     tree.apply_batch(batch).map_err(engine(OP))?;
     db.flush().map_err(engine(OP))?;
-    flush.sync().map_err(io(OP))
+    flush.sync().map_err(io(OP))?;
+    let permissions = std::fs::metadata(path).map_err(io(OP))?.permissions();
+    std::fs::set_permissions(part, permissions).map_err(io(OP))
+}
+
+/// Creates a folder that only this process's user can open.
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
 }
 
 #[cfg(test)]

@@ -85,7 +85,9 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
         new(StoreErrorKind::Unsupported, "migrate", "expected a path in UTF-8, found another")
     })?;
     // Locked until it is renamed, so that no other process removes it as a leftover.
-    let _locked = create_unfinished(&part).map_err(failed)?;
+    let locked = create_unfinished(&part).map_err(failed)?;
+    // Before it has content: the copy of a private store is private.
+    copy_access(&locked, path).map_err(failed)?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(engine("migrate"))?;
     File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
     std::fs::rename(&part, &copy).map_err(failed)?;
@@ -93,6 +95,26 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
         let _ = folder.sync_all();
     }
     Ok(copy)
+}
+
+/// Gives a new file the mode of a store, and its owner and group where this process may. If the
+/// group cannot be kept, its members get no more access than all others.
+#[cfg(unix)]
+fn copy_access(file: &File, like: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+    let (new, old) = (file.metadata()?, std::fs::metadata(like)?);
+    let has_group = new.gid() == old.gid() || fchown(file, None, Some(old.gid())).is_ok();
+    if new.uid() != old.uid() {
+        let _ = fchown(file, Some(old.uid()), None);
+    }
+    let group = if has_group { 0o070 } else { (old.mode() & 0o007) << 3 };
+    file.set_permissions(std::fs::Permissions::from_mode(old.mode() & (0o707 | group)))
+}
+
+/// Access rights depend on the folder on other systems.
+#[cfg(not(unix))]
+fn copy_access(_: &File, _: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 #[cfg(test)]
@@ -128,6 +150,24 @@ mod tests {
         assert_eq!(upgrade(&mut connection, &path, &GOOD, 3).expect("again"), None);
         let left = std::fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, 2, "the store and its copy");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_copy_of_a_private_store_is_private() {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, mut connection) = database(folder.path());
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+        // Only root may give a file away; elsewhere the owner stays.
+        let _ = chown(&path, Some(65534), Some(65534));
+        let copy = upgrade(&mut connection, &path, &GOOD, 3).expect("it goes").expect("a copy");
+        let rights = |path: &Path| {
+            let file = std::fs::metadata(path).expect("a file");
+            (file.mode() & 0o777, file.uid(), file.gid())
+        };
+        assert_eq!(rights(&copy), rights(&path));
+        assert_eq!(rights(&copy).0, 0o600);
     }
 
     #[test]

@@ -188,18 +188,24 @@ async fn write(
 /// Makes the file that gets the name of the target when it is complete, so that a partial export is
 /// never taken for a whole one. Until then its name is unique, so that concurrent exports do not
 /// collide, and it is removed if this one fails.
-/// It is named `.NAME.…partial`, and has the permissions of a new file.
+/// It is named `.NAME.…partial`, and has the mode of the target, or that of a new file.
 fn new_file(target: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let kept = target.metadata().ok().map(|metadata| metadata.permissions());
     let mut builder = tempfile::Builder::new();
     builder.suffix(".partial");
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let kept = target.metadata().map(|metadata| metadata.permissions());
-        builder.permissions(kept.unwrap_or_else(|_| std::fs::Permissions::from_mode(0o666)));
+        let new = || std::fs::Permissions::from_mode(0o666);
+        builder.permissions(kept.clone().unwrap_or_else(new));
     }
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
-    builder.tempfile_in(folder.unwrap_or_else(|| Path::new(".")))
+    let file = builder.tempfile_in(folder.unwrap_or_else(|| Path::new(".")))?;
+    if let Some(kept) = kept {
+        // The umask does not apply to a file that is replaced.
+        file.as_file().set_permissions(kept)?;
+    }
+    Ok(file)
 }
 
 /// Writes conversations as one HTML page.

@@ -1,7 +1,8 @@
 //! One store file regardless of the path, and the files that tract writes next to it.
 
 use std::io::Write as _;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 
 use crate::support::{RunOutput, Workspace, in_store};
@@ -37,6 +38,12 @@ impl Files {
     #[track_caller]
     fn ok(&self, path: &str, arguments: &[&str]) -> String {
         self.run(path, arguments).expect(0).stdout
+    }
+
+    /// Runs as another user.
+    fn run_as(&self, user: u32, path: &str, arguments: &[&str]) -> RunOutput {
+        let mut command = self.place.command(&in_store(&self.at(path)[0], arguments));
+        RunOutput::after(command.uid(user).gid(user))
     }
 
     fn link(&self, target: impl AsRef<Path>, name: &str) {
@@ -366,6 +373,85 @@ fn every_exit_writes_the_log_back() {
         files.run(path, arguments);
         whole(&format!("{arguments:?}"));
     }
+}
+
+/// Users of the system other than root.
+const OWNER: u32 = 12;
+const READER: u32 = 65534;
+
+/// Gives a store in a folder that everyone may write to `OWNER`; `false` if this user may not.
+fn give_away(files: &Files, path: &str, mode: u32) -> bool {
+    let open_to_all = std::fs::Permissions::from_mode(0o777);
+    for folder in ["", "data"] {
+        std::fs::set_permissions(files.place.path(folder), open_to_all.clone()).expect("a mode");
+    }
+    let file = files.place.path(path);
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).expect("a mode");
+    let given = std::os::unix::fs::chown(file, Some(OWNER), Some(OWNER)).is_ok();
+    if !given {
+        println!("left out: only root may give a file away");
+    }
+    given
+}
+
+/// Returns the mode, owner and group of a file.
+fn rights(path: &Path) -> (u32, u32, u32) {
+    let file = std::fs::metadata(path).expect("a file");
+    (file.mode() & 0o777, file.uid(), file.gid())
+}
+
+#[test]
+fn erase_redact_and_repack_leave_the_mode_and_the_owner_of_a_file() {
+    for engine in FILES {
+        let files = Files::new(engine);
+        let path = "data/agent.db";
+        files.ok(path, &["init"]);
+        for text in [SECRET, "key=AKIAIOSFODNN7EXAMPLE", "ok"] {
+            files.ok(path, &["commit", "user", text]);
+        }
+        give_away(&files, path, 0o600);
+        let before = rights(&files.place.path(path));
+        for arguments in [
+            &["erase", "HEAD~2", "--reason", "x", "--yes"][..],
+            &["redact", "--yes"],
+            &["repack"],
+            &["gc"],
+        ] {
+            files.run(path, arguments);
+            assert_eq!(rights(&files.place.path(path)), before, "{engine} {arguments:?}");
+        }
+        assert_eq!(files.holding(SECRET), Vec::<String>::new(), "{engine}");
+    }
+}
+
+#[test]
+fn an_export_leaves_the_mode_of_the_file_that_it_replaces() {
+    let files = Files::new("sqlite");
+    files.ok("data/agent.db", &["init"]);
+    files.ok("data/agent.db", &["commit", "user", "one"]);
+    let target = files.place.path("backup.jsonl");
+    for mode in [0o600, 0o640, 0o666] {
+        std::fs::write(&target, "an earlier export").expect("written");
+        std::fs::set_permissions(&target, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        files.ok("data/agent.db", &["export", "--output", &target.display().to_string()]);
+        assert_eq!(rights(&target).0, mode);
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_not_replaced_by_one_of_this_user() {
+    let files = Files::new("redb");
+    let path = "data/agent.db";
+    files.ok(path, &["init"]);
+    files.ok(path, &["commit", "user", SECRET]);
+    files.ok(path, &["commit", "user", "ok"]);
+    if !give_away(&files, path, 0o666) {
+        return;
+    }
+    let ran = files.run_as(READER, path, &["erase", "HEAD~1", "--reason", "x", "--yes"]);
+    assert!(ran.code != Some(0) && ran.stderr.contains("run the command as its owner"), "{ran:?}");
+    assert_eq!(rights(&files.place.path(path)), (0o666, OWNER, OWNER));
+    assert_eq!(files.names("data"), ["agent.db", "deep"]);
 }
 
 #[cfg(feature = "postgres")]

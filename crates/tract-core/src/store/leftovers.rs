@@ -44,7 +44,12 @@ pub fn unfinished_path(path: &Path) -> PathBuf {
 /// Those of the operating system.
 pub fn create_unfinished(unfinished: &Path) -> io::Result<File> {
     remove(unfinished)?;
-    let file = File::options().read(true).write(true).create_new(true).open(unfinished)?;
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true);
+    // Private until its creator gives it the mode of the store.
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(unfinished)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         // Another process locked it between `open` and `try_lock`, to remove it. Its name is about
