@@ -19,6 +19,7 @@ mod read;
 mod repack;
 mod restore;
 mod schema;
+mod side_files;
 mod stats;
 mod steps;
 mod store;

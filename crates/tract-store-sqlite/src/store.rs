@@ -28,7 +28,7 @@ use crate::read::{RepoReader, Snapshot, statement};
 use crate::restore::restore;
 use crate::schema::{DERIVED, DERIVED_LAST};
 use crate::write::WriteTransaction;
-use crate::{SqliteOptions, check, erase, migrate, repack, stats, sweep, walk, write};
+use crate::{SqliteOptions, check, erase, migrate, repack, side_files, stats, sweep, walk, write};
 
 /// Maximum number of reading connections. A large read uses one for each processor.
 const READERS: usize = 8;
@@ -63,6 +63,8 @@ pub struct SqliteStore {
     closed: AtomicBool,
     /// The error after which the state of the disk is unknown.
     poisoned: OnceLock<String>,
+    /// The reason that writes fail, if this user cannot write the side files.
+    unwritable: Option<String>,
     // Last: fields are dropped in this order, and closing any handle to the file while a connection
     // is open would release that connection's locks.
     _registration: Registration,
@@ -82,7 +84,14 @@ impl SqliteStore {
         // SQLite keeps the log next to the target of a link. An absolute path never means an
         // in-memory database.
         let path = resolve_path(BACKEND, path)?;
-        let registration = Registration::new(&path, || migrate::inspect_file(&path, options))?;
+        let mut unwritable = None;
+        let registration = Registration::new(&path, || {
+            migrate::inspect_file(&path, options)?;
+            if !options.read_only {
+                unwritable = side_files::remove_unwritable(&path);
+            }
+            Ok(())
+        })?;
         let existing = path.exists().then(|| OpenedFile::new(path.clone()));
         if let Some(file) = &existing {
             // SQLite derives the log's name from the file's. Under a second hard link it would use
@@ -98,7 +107,9 @@ impl SqliteStore {
             Err(error) if migrate::is_unwritable(&error) && crate::uri::is_whole(&path) => {
                 migrate::opened(&path, Access::Immutable, options).map_err(|_| error)?
             }
-            opened => opened.map_err(|error| crate::uri::with_unread_log(error, &path))?,
+            opened => opened
+                .map_err(|error| crate::uri::with_unread_log(error, &path))
+                .map_err(|error| side_files::with_reason(error, unwritable.as_deref()))?,
         };
         let read_only = access != Access::Write;
         if existing.is_some_and(|file| !file.is_in_place()) {
@@ -126,6 +137,7 @@ impl SqliteStore {
             log_rows: Mutex::default(),
             closed: AtomicBool::new(false),
             poisoned: OnceLock::new(),
+            unwritable,
             _registration: registration,
         })
     }
@@ -258,7 +270,8 @@ impl SqliteStore {
                 .file
                 .require_writable(BACKEND, op)
                 .and_then(|()| write(connection))
-                .map_err(|error| crate::error::with_space_needed(error, self.path())),
+                .map_err(|error| crate::error::with_space_needed(error, self.path()))
+                .map_err(|error| side_files::with_reason(error, self.unwritable.as_deref())),
             None if self.read_only && !self.closed.load(Ordering::Acquire) => {
                 Err(new(StoreErrorKind::ReadOnly, op, "the store is open for reading only"))
             }

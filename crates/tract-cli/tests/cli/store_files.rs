@@ -454,6 +454,41 @@ fn a_file_of_another_user_is_not_replaced_by_one_of_this_user() {
     assert_eq!(files.names("data"), ["agent.db", "deep"]);
 }
 
+#[test]
+fn the_owner_writes_after_a_user_who_may_only_read() {
+    let files = Files::new("sqlite");
+    let path = "data/agent.db";
+    files.ok(path, &["init"]);
+    files.ok(path, &["commit", "user", "one"]);
+    if !give_away(&files, path, 0o644) {
+        return;
+    }
+    files.run_as(READER, path, &["log", "--limit", "1"]).expect(0);
+    assert_eq!(rights(&files.place.path("data/agent.db-wal")).1, READER, "it leaves its files");
+    files.run_as(OWNER, path, &["commit", "user", "two"]).expect(0);
+    // While such a process runs, writes fail with the cause, and reads do not.
+    let url = &files.at(path)[0];
+    let mut reader = files.place.command(&in_store(url, &["mcp", "serve"]));
+    reader.uid(READER).gid(READER);
+    reader.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut reader = reader.spawn().expect("it starts");
+    let mut input = reader.stdin.take().expect("a pipe");
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
+    writeln!(input, "{call}").expect("sent");
+    let mut answer = String::new();
+    let mut answers = std::io::BufReader::new(reader.stdout.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut answers, &mut answer).expect("an answer");
+    let ran = files.run_as(OWNER, path, &["commit", "user", "refused"]);
+    let cause = format!("agent.db-wal of user {READER} cannot be written");
+    assert!(ran.code == Some(3) && ran.stderr.contains(&cause), "{ran:?}");
+    assert!(ran.stderr.contains("another process has the store open"), "{ran:?}");
+    files.run_as(OWNER, path, &["log"]).expect(0);
+    reader.kill().expect("it is killed");
+    reader.wait().expect("it ended");
+    files.run_as(OWNER, path, &["commit", "user", "three"]).expect(0);
+    assert_eq!(files.run_as(OWNER, path, &["log"]).expect(0).stdout.lines().count(), 3);
+}
+
 #[cfg(feature = "postgres")]
 #[test]
 fn the_password_of_a_removed_remote_is_in_no_file_after_gc() {
