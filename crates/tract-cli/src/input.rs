@@ -186,9 +186,9 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
         _ => {
             let mut text = read_text(Path::new("-"))?;
             // Editors and `echo` end a text with a line break, which is not part of it.
-            if text.ends_with('\n') {
-                text.pop();
-            }
+            let end = text.strip_suffix('\n').map(|text| text.strip_suffix('\r').unwrap_or(text));
+            let length = end.unwrap_or(&text).len();
+            text.truncate(length);
             Ok(text)
         }
     }

@@ -226,3 +226,14 @@ fn every_verb_reads_days_times_and_durations() {
     let ran = place.run(&["log", "--since", "yesterday"]).expect(2);
     assert!(ran.stderr.contains("a day such as 2026-01-31"), "{}", ran.stderr);
 }
+
+#[test]
+fn the_end_of_a_line_is_found_in_a_text_with_carriage_returns() {
+    let place = Workspace::new();
+    place.feed(&["commit", "user", "-"], b"one\r\ntwo\r\n").expect(0);
+    place.ok(&["commit", "user", "three\r\nfour\r"]);
+    assert_eq!(place.ok(&["export"]).matches(r"two\r").count(), 0, "the last line end is left out");
+    for pattern in ["one$", "two$", "three$", "four$", "^four$"] {
+        assert!(place.run(&["grep", pattern]).code == Some(0), "{pattern}");
+    }
+}

@@ -296,6 +296,8 @@ fn matching_lines(pattern: &GrepPattern, texts: &[SearchText], context: usize) -
         let mut after = 0;
         for (place, text) in text.lines().enumerate() {
             let number = place + 1;
+            // A text that was cut off after `\r` has no `\n` at its end.
+            let text = text.strip_suffix('\r').unwrap_or(text);
             match pattern.find(text) {
                 Some(matched) => {
                     found.extend(before.drain(..).map(|(number, text)| line(number, text, None)));
