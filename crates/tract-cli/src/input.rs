@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tract::core::{Clock as _, SystemClock, json};
 use tract::forms::Dialect;
-use tract::time::{DayEdge, parse_time};
+use tract::time::{DayEdge, parse_duration, parse_time};
 
 use crate::failure::{Failure, Outcome};
 
@@ -220,6 +221,23 @@ pub(crate) fn until(text: &str) -> Result<i64, String> {
     moment(text, DayEdge::End)
 }
 
+/// Reads an age: a duration, or the time since a moment (a day means its first one, UTC). Clap prints
+/// the error.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    age_at(text, SystemClock.now_us())
+}
+
+fn age_at(text: &str, now_us: i64) -> Result<Duration, String> {
+    if let Ok(duration) = parse_duration(text.trim()) {
+        return Ok(duration);
+    }
+    let moment = parse_time(text, now_us, DayEdge::Start).map_err(|error| error.to_string())?;
+    let micros = now_us.saturating_sub(moment);
+    let micros = u64::try_from(micros).map_err(|_| format!("{text:?} is in the future"))?;
+    // The command starts a little later, and the moment must not be left out then.
+    Ok(Duration::from_micros(micros) + Duration::from_secs(1))
+}
+
 fn moment(text: &str, day: DayEdge) -> Result<i64, String> {
     parse_time(text, SystemClock.now_us(), day).map_err(|error| error.to_string())
 }
@@ -267,6 +285,20 @@ mod tests {
             [ok(1, "{\"a\":\"\u{fffd}\"}"), ok(2, "{}")]
         );
         assert_eq!(documents(b" \n"), []);
+    }
+
+    #[test]
+    fn an_age_is_a_duration_or_the_time_since_a_moment() {
+        // 1970-01-11
+        let now = 10 * 86_400_000_000;
+        let days = |days: u64| Duration::from_secs(days * 86_400);
+        let second = Duration::from_secs(1);
+        assert_eq!(age_at("7d", now), Ok(days(7)));
+        assert_eq!(age_at("0s", now), Ok(Duration::ZERO));
+        assert_eq!(age_at("1970-01-08", now), Ok(days(3) + second));
+        assert_eq!(age_at("1970-01-08 12:00", now), Ok(days(3) - days(1) / 2 + second));
+        assert!(age_at("1970-01-12", now).is_err_and(|why| why.contains("in the future")));
+        assert!(age_at("some day", now).is_err());
     }
 
     #[test]

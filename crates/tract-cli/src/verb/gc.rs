@@ -5,10 +5,10 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tract::engine::{GcOptions, GcProgress, GcReport, KeptBy, ObjectCount, OnGc};
-use tract::time::parse_duration;
 
 use crate::context::Context;
 use crate::failure::Outcome;
+use crate::input;
 use crate::render::{self, bytes};
 use crate::style::{BOLD, Styled};
 
@@ -26,13 +26,15 @@ Examples:
   tract gc --dry-run                         show what would be deleted
   tract gc
   tract gc --keep 7d                         undo works for the last week
+  tract gc --keep 2026-11-27                 undo works for all since that day
   tract gc --keep 0s                         keep only reachable objects")]
 pub(crate) struct Gc {
     /// Show what would be deleted, and delete nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Keep objects that were reachable within this time: a number and s, m, h, d or w.
-    #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = parse_duration)]
+    /// Keep objects that were reachable within this time: a number and s, m, h, d or w, or since a
+    /// day or time (UTC).
+    #[arg(long, value_name = "AGE", default_value = "30d", value_parser = input::age)]
     keep: Duration,
 }
 

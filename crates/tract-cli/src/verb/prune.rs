@@ -6,11 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use tract::CommitId;
 use tract::engine::{PruneKept, PruneOptions, PruneReport};
-use tract::time::parse_duration;
 
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::input;
 use crate::render::count;
 use crate::style::{BOLD, DIM, ID, REF, Styled};
 
@@ -29,8 +29,9 @@ Examples:
   tract gc                                   frees the space, 30 days later
   tract gc --keep 0s                         frees it now, and undo cannot go back")]
 pub(crate) struct Prune {
-    /// Delete branches whose newest commit is older: a number and s, m, h, d or w.
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    /// Delete branches whose newest commit is older: a number and s, m, h, d or w, or a day or time
+    /// (UTC).
+    #[arg(long, value_name = "AGE", value_parser = input::age)]
     older_than: Duration,
     /// Keep branches whose head a tag names.
     #[arg(long)]

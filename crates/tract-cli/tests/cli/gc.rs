@@ -1,4 +1,4 @@
-use crate::support::{Workspace, user_says};
+use crate::support::{COAT, Workspace, user_says};
 
 /// A store with a message that was undone.
 fn undone() -> Workspace {
@@ -77,4 +77,15 @@ fn repack_makes_a_store_smaller_and_changes_nothing_else() {
     let again = place.ok(&["repack"]);
     assert!(again.contains("of 400 blobs") && again.contains("on disk:"), "{again}");
     Workspace::empty().refused(&["repack"], 3, "no_store", "tract init");
+}
+
+#[test]
+fn ages_are_also_days_and_times() {
+    let place = Workspace::of(COAT);
+    for age in ["7d", "2020-01-01", "2020-01-01 12:00", "2020-01-01T12:00:00Z"] {
+        place.ok(&["gc", "--keep", age, "--dry-run"]);
+        place.ok(&["prune", "--older-than", age, "--dry-run"]);
+    }
+    let refused = place.run(&["gc", "--keep", "9999-01-01"]).expect(2);
+    assert!(refused.stderr.contains("in the future"), "{refused:?}");
 }
