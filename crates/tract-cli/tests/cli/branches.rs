@@ -1,4 +1,4 @@
-use crate::support::{Workspace, each};
+use crate::support::{COAT, Workspace, each};
 
 /// Branches of several ages, and a tag.
 const STREAM: &str = r#"
@@ -154,4 +154,47 @@ fn names_that_look_alike_are_one_name() {
     place.ok(&["branch", "-m", decomposed, "the\u{301}"]);
     place.ok(&["branch", "--delete", "th\u{e9}"]);
     assert_eq!(place.json(&["branch", "--json"]).len(), 1);
+}
+
+#[test]
+fn names_of_the_maximum_length_are_accepted_everywhere_and_longer_ones_nowhere() {
+    let place = Workspace::of(COAT);
+    let (branch, tag, remote) = ("b".repeat(850), "t".repeat(850), "r".repeat(140));
+    let too_long = |name: &str| format!("{name}x");
+    for (arguments, what) in [
+        (&["branch", &too_long(&branch)][..], "850 bytes"),
+        (&["tag", &too_long(&tag)], "850 bytes"),
+        (&["remote", "add", &too_long(&remote), "sqlite:other.db"], "140 bytes"),
+    ] {
+        let ran = place.run(arguments);
+        assert!(ran.code != Some(0) && ran.stderr.contains(what), "{ran:?}");
+    }
+    place.ok(&["branch", &branch]);
+    place.ok(&["tag", &tag]);
+    place.ok(&["remote", "add", &remote, "sqlite:other.db"]);
+    // A merge whose conflicts are kept is a document with the names of both branches.
+    place.ok(&["edit", "HEAD", "ours"]);
+    place.ok(&["checkout", &branch]);
+    place.ok(&["edit", "HEAD", "theirs"]);
+    place.ok(&["push", &remote, "--all"]);
+    place.ok(&["merge", "main", "--keep"]);
+    place.ok(&["fetch", &remote]);
+    let listed = place.ok(&["branch", "--json"]);
+    assert!(listed.contains(&remote) && listed.contains(&branch), "{listed}");
+    // Another store that has fetched such names moves forward, and sends them back.
+    let other =
+        |arguments: &[&str]| place.ok(&[&["--store", "sqlite:third.db"], arguments].concat());
+    other(&["init"]);
+    other(&["remote", "add", &remote, "sqlite:other.db"]);
+    other(&["pull", &remote, "--all"]);
+    other(&["checkout", &branch]);
+    other(&["commit", "user", "more"]);
+    other(&["push", &remote, "--all"]);
+    other(&["fetch", &remote, "--prune"]);
+    other(&["copy", "--to", "sqlite:copy.db"]);
+    place.ok(&["--store", "sqlite:copy.db", "verify"]);
+    other(&["branch", "--rename", &branch, &"c".repeat(850)]);
+    other(&["branch", "--delete", "main"]);
+    other(&["undo"]);
+    place.ok(&["verify"]);
 }
