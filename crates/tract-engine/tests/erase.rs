@@ -4,8 +4,9 @@ mod support;
 
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::store::{ListKind, ObjectListing};
+use tract_core::store::{ListKind, ObjectListing, StoreError, StoreErrorKind};
 use tract_core::{
     Batch, Blob, CommitId, DerivedKind, Draft, Expect, Kind, ObjectId, RefEdit, RefName, RefTarget,
     Store, StoreExt as _, TokenCounter, ToolSchema, block_on,
@@ -16,7 +17,7 @@ use tract_engine::{
     ImportOptions, MergeOptions, PendingRequest, Rebase, Repo, RepoOptions, SearchOptions,
     ToolQuery, ToolTurn, describe, erase, erasures, gc, grep, import, log, search,
 };
-use tract_testkit::Call;
+use tract_testkit::{Call, WatchedStore};
 
 use self::support::{assert_clean, meanwhile, on_each_store};
 
@@ -451,6 +452,35 @@ fn an_erasure_of_a_message_that_is_collected_meanwhile_says_so() {
             assert_clean(&own).await;
         });
     }
+}
+
+#[test]
+fn an_erasure_whose_wipe_failed_is_finished_by_the_next_one() {
+    on_each_store(async |store| {
+        let repo = repo(&store);
+        let leak = repo.append(&main_branch(), Draft::user(LEAK)).await.expect("it is written");
+        let request = EraseRequest::targets(vec![EraseTarget::Commit(leak.id())], "a leak");
+        let wipes = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&wipes);
+        let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| match call {
+            Call::Wipe { .. } if count.fetch_add(1, Ordering::Relaxed) == 0 => {
+                Err(StoreError::new(StoreErrorKind::Busy, "test", "wipe", "it is in use"))
+            }
+            _ => Ok(()),
+        });
+        let watched: Arc<dyn Store> = Arc::new(watched);
+        let watched = self::repo(&watched);
+        let first = erase(&watched, &request).await.expect("it is erased");
+        assert_eq!((first.blobs.len(), first.was_erased), (1, false));
+        assert!(first.wiped.is_err());
+        let dry = EraseRequest { dry_run: true, ..request.clone() };
+        assert!(erase(&watched, &dry).await.expect("it is looked for").was_erased);
+        assert_eq!(wipes.load(Ordering::Relaxed), 1);
+        let second = erase(&watched, &request).await.expect("it is finished");
+        assert!(second.was_erased && second.is_empty() && second.wiped.is_ok(), "{second:?}");
+        assert_eq!(wipes.load(Ordering::Relaxed), 2);
+        assert_clean(&repo).await;
+    });
 }
 
 #[test]

@@ -7,7 +7,9 @@ use serde::Serialize;
 use tract::Tract;
 use tract::core::{IdPrefix, ObjectId};
 use tract::engine::secrets::Scanner;
-use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure};
+use tract::engine::{
+    ErasePlace, EraseReport, EraseRequest, EraseTarget, EraseWhat, ErasedBlob, Erasure,
+};
 use tract::store::WipeReport;
 
 use crate::context::Context;
@@ -225,7 +227,11 @@ async fn find(tract: &Tract, text: &str) -> Outcome<EraseTarget> {
         .collect();
     match blobs.as_slice() {
         [blob] => Ok(EraseTarget::Blob(*blob)),
-        [] => Err(unknown.into()),
+        // Its bytes may be left in the files of the store.
+        [] => match tract.erasures().await?.keys().find(|id| id.to_hex().starts_with(text)) {
+            Some(erased) => Ok(EraseTarget::Blob(*erased)),
+            None => Err(unknown.into()),
+        },
         several => {
             let message = format!("ambiguous blob {text:?}: {} start with it", several.len());
             Err(Failure::no("ambiguous_revision", message).note("more digits tell them apart"))
@@ -242,10 +248,12 @@ async fn carry_out(
 ) -> Outcome<()> {
     // All messages with the content are listed before anything is deleted.
     let preview = tract.erase(&EraseRequest { dry_run: true, ..request.clone() }).await?;
-    if dry_run || preview.is_empty() {
+    let is_named = matches!(request.what, EraseWhat::Targets(_));
+    if dry_run || (preview.is_empty() && !is_named) {
         return report(context, &preview, true);
     }
-    if yes {
+    // Finishing an earlier erasure of the same messages needs no confirmation.
+    if yes || preview.is_empty() {
         places(context, &preview)?;
     } else {
         if context.out.is_json() || !io::stdin().is_terminal() {
@@ -301,7 +309,9 @@ fn report(context: &mut Context<'_>, report: &EraseReport, dry_run: bool) -> Out
     if dry_run {
         places(context, report)?;
     }
-    if report.is_empty() {
+    if report.was_erased {
+        context.out.line("nothing to erase: it was erased already")?;
+    } else if report.is_empty() {
         context.out.line("nothing to erase")?;
     } else {
         erased(context, report, dry_run)?;
@@ -386,7 +396,8 @@ fn document<'a>(repo: &'a str, report: &EraseReport, dry_run: bool) -> Document<
         shared: report.shared.iter().map(line).collect(),
         places: places.collect(),
         edits: report.edits,
-        wiped: (!dry_run && !report.blobs.is_empty()).then_some(report.wiped.is_ok()),
+        wiped: (!dry_run && (report.was_erased || !report.blobs.is_empty()))
+            .then_some(report.wiped.is_ok()),
         notes: notes(report),
     }
 }

@@ -251,6 +251,29 @@ fn banned_bytes_are_refused_until_the_ban_is_lifted() {
     assert!(place.ok(&["verify"]).contains("clean"));
 }
 
+#[test]
+fn an_erasure_that_is_repeated_finishes_the_first_one() {
+    let place = Workspace::new();
+    place.ok(&["commit", "user", LEAK]);
+    place.ok(&["commit", "assistant", "noted"]);
+    let erase = ["erase", "#1", "--reason", "leaked", "--yes"];
+    assert!(place.ok(&erase).contains("erased 1 blob"));
+    let again = place.ok(&erase);
+    assert!(again.contains("nothing to erase: it was erased already"), "{again}");
+    let again = one(&place, &[&["--json"], &erase[..]].concat());
+    assert_eq!((&again["blobs"], &again["wiped"]), (&json!([]), &json!(true)), "{again}");
+    // By the id of the blob, too.
+    let list = one(&place, &["--json", "erase", "--list"]);
+    let id = list[0]["blob"].as_str().or(list["blob"].as_str()).expect("an id")[..12].to_owned();
+    let again = place.ok(&["erase", &id, "--reason", "leaked", "--yes"]);
+    assert!(again.contains("nothing to erase: it was erased already"), "{again}");
+    // A ban that is requested later takes effect.
+    place.ok(&[&erase[..], &["--ban"]].concat());
+    place.refused(&["commit", "user", LEAK], 1, "erased", "--lift");
+    assert!(place.ok(&["erase", "--list"]).contains("(banned)"));
+    assert!(place.ok(&["verify"]).contains("clean"));
+}
+
 /// Two people with a store of their own and one of the team, in which one says what the other
 /// erases.
 fn team(place: &Workspace) -> [Vec<String>; 3] {

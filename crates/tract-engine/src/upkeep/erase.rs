@@ -11,7 +11,7 @@ mod scan;
 mod scope;
 mod search;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tract_core::store::{StoreErrorKind, WipeReport};
 use tract_core::{
@@ -32,7 +32,7 @@ use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
-use crate::write::erasures::{EditNote, mend};
+use crate::write::erasures::{EditNote, erasures, mend};
 use crate::write::races::Attempts;
 use crate::write::txn::{Txn, WriteOptions};
 
@@ -51,12 +51,13 @@ use crate::write::txn::{Txn, WriteOptions};
 ///   edits of the erasure again. Another message may store the same bytes again, unless the request
 ///   [bans](EraseRequest::ban) them.
 /// - Afterwards derived data is dropped and the files of the store are wiped ([`finish_erasures`]).
-/// - Nothing is written if nothing is found.
+/// - If nothing is found, nothing is written. For targets, the wipe is repeated then, as an earlier
+///   erasure may have been interrupted before it; a [ban](EraseRequest::ban) is added to the earlier
+///   erasures of the named messages.
 ///
 /// # Errors
 /// `Unsupported` when the store cannot erase; [`Error::BadErase`] when the request names something
-/// that cannot be erased; [`Error::Erased`] when it is completely erased already;
-/// [`Error::Collected`] when a named commit was deleted by garbage collection;
+/// that cannot be erased; [`Error::Collected`] when a named commit was deleted by garbage collection;
 /// [`Error::KeptMoving`] when others kept moving the branches.
 pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     require_erasing(repo)?;
@@ -73,16 +74,11 @@ pub async fn erase(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
             Err(error) => error,
             done => return done,
         };
-        match error {
-            Error::Erased(_) => return Err(error),
-            // An object found by the scan was garbage-collected in the meantime.
-            error => {
-                if is_gone(&error) {
-                    repo.require_uncollected(&request.commits()).await?;
-                }
-                attempts.again(error).await?;
-            }
+        // An object found by the scan was garbage-collected or erased in the meantime.
+        if is_gone(&error) {
+            repo.require_uncollected(&request.commits()).await?;
         }
+        attempts.again(error).await?;
     }
 }
 
@@ -105,9 +101,18 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
     // Every attempt requires the position up to which it has searched, so that no message that
     // arrived in between loses bytes which it shares with an erased one.
     loop {
-        let mut scan = Scan::new(&bare, Scope::of(&bare, request).await?).await?;
+        let scope = Scope::of(&bare, request).await?;
+        if scope.is_erased() {
+            let report = EraseReport { was_erased: true, ..EraseReport::default() };
+            return finish_erased(repo, request, &scope.erased, report).await;
+        }
+        let erased = scope.erased.clone();
+        let mut scan = Scan::new(&bare, scope).await?;
         let mut report = scan.report();
-        if request.dry_run || scan.is_empty() {
+        if scan.is_empty() {
+            return finish_erased(repo, request, &erased, report).await;
+        }
+        if request.dry_run {
             return Ok(report);
         }
         // The scan takes long; following branches that moved does not. Retry with the same scan
@@ -143,6 +148,50 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
             }
         }
     }
+}
+
+/// Completes an erasure that finds nothing to erase: bans what earlier erasures of the messages
+/// deleted, if the request says so, and repeats the wipe.
+async fn finish_erased(
+    repo: &Repo,
+    request: &EraseRequest,
+    erased: &HashSet<BlobId>,
+    mut report: EraseReport,
+) -> Result<EraseReport> {
+    let targets = matches!(request.what, EraseWhat::Targets(_));
+    if request.dry_run || !targets || erasures(repo).await?.is_empty() {
+        return Ok(report);
+    }
+    let mut races = repo.races();
+    while request.ban {
+        let mut txn = Txn::new(repo)?;
+        ban(&mut txn, erased).await?;
+        if !txn.moves_refs() {
+            break;
+        }
+        let options = WriteOptions { why: Some(request.reason.clone()), ..WriteOptions::default() };
+        if races.won(txn.apply(request.verb(), &options).await?).await? {
+            break;
+        }
+    }
+    report.wiped = finish_erasures(repo).await;
+    Ok(report)
+}
+
+/// Bans blobs that were erased earlier.
+async fn ban(txn: &mut Txn<'_>, erased: &HashSet<BlobId>) -> Result<()> {
+    for blob in erased {
+        let name = RefName::erasure(*blob);
+        // Read the ref before the document, so that the write fails if it changes in between.
+        txn.target(&name).await?;
+        let Some(erasure) = txn.repo().erasure_of(*blob).await?.filter(|it| !it.ban) else {
+            continue;
+        };
+        let document = Erasure { ban: true, ..erasure }.to_blob();
+        txn.move_ref(&name, Some(RefTarget::Blob(document.id()))).await?;
+        txn.blob(document)?;
+    }
+    Ok(())
 }
 
 /// Writes the edits, the documents, the deletion and the erasure records atomically.
@@ -186,6 +235,9 @@ async fn write(
             ban: request.ban,
         };
         record(&mut txn, &RefName::erasure(blob.id), &document)?;
+    }
+    if request.ban {
+        ban(&mut txn, &scan.scope.erased).await?;
     }
     let options = WriteOptions { why: Some(request.reason.clone()), ..WriteOptions::default() };
     txn.apply(request.verb(), &options).await

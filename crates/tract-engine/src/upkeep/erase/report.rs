@@ -102,9 +102,24 @@ pub struct EraseReport {
     pub places: Vec<ErasePlace>,
     /// Number of edits.
     pub edits: usize,
+    /// Whether the named messages were erased completely by an earlier erasure.
+    pub was_erased: bool,
     /// The outcome of the wipe. After an error the files may still contain the bytes, and the wipe
     /// has to be repeated. A dry run wipes nothing.
     pub wiped: Result<WipeReport>,
+}
+
+impl Default for EraseReport {
+    fn default() -> Self {
+        Self {
+            blobs: Vec::new(),
+            shared: Vec::new(),
+            places: Vec::new(),
+            edits: 0,
+            was_erased: false,
+            wiped: Ok(WipeReport::default()),
+        }
+    }
 }
 
 impl EraseReport {

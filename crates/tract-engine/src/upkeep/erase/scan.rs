@@ -73,6 +73,8 @@ pub(super) struct Scope<'a> {
     pub(super) messages: Option<HashSet<CommitId>>,
     /// Summaries of these messages, which lose the quoted passages.
     pub(super) summaries: HashSet<CommitId>,
+    /// The blobs of these messages that earlier erasures deleted.
+    pub(super) erased: HashSet<BlobId>,
     /// The erasures that arrived from another store; `from` is that store, if it can be read.
     pub(super) arrived: HashMap<BlobId, Erasure>,
     pub(super) from: Option<&'a Repo>,
@@ -268,7 +270,7 @@ impl<'a> Scan<'a> {
             shared: self.shared.values().flatten().cloned().collect(),
             places: self.places.clone(),
             edits: self.shown().count() + self.documents.len(),
-            wiped: Ok(Default::default()),
+            ..EraseReport::default()
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tract_core::store::{BlobKey, ListKind, ObjectListing};
-use tract_core::{BlobId, Commit, CommitId, Content, Kind, StoreExt as _};
+use tract_core::{BlobId, Commit, CommitId, Content, Kind, ObjectId, StoreExt as _};
 
 use super::message::{slot_of, summarizes};
 use super::request::{EraseRequest, EraseTarget, EraseWhat};
@@ -20,8 +20,8 @@ impl<'a> Scope<'a> {
     /// Determines the scope of a request.
     ///
     /// # Errors
-    /// [`Error::Erased`] when the targets are completely erased already; [`Error::BadErase`] when
-    /// they name nothing that can be erased, or bytes that several messages share.
+    /// [`Error::BadErase`] when the targets name nothing that can be erased, or bytes that several
+    /// messages share.
     pub(super) async fn of(repo: &Repo, request: &EraseRequest) -> Result<Scope<'a>> {
         let targets = match &request.what {
             EraseWhat::Secrets(scanner) => {
@@ -37,11 +37,11 @@ impl<'a> Scope<'a> {
             }
         }
         named.read_versions(repo).await?;
-        if named.blobs.is_empty() {
+        if named.blobs.is_empty() && named.erased.is_empty() {
             // A named commit was garbage-collected after it was read.
             repo.require_uncollected(&request.commits()).await?;
         }
-        let Named { messages, mut summaries, blobs, contents, of_blobs, .. } = named;
+        let Named { messages, mut summaries, blobs, contents, of_blobs, erased, .. } = named;
         if !request.applies_everywhere()
             && let Some((id, slots)) = of_blobs.iter().find(|(_, slots)| slots.len() > 1)
         {
@@ -60,6 +60,7 @@ impl<'a> Scope<'a> {
         }
         let mut scope = Scope::everything(search);
         scope.targets = blobs;
+        scope.erased = erased;
         if !request.applies_everywhere() {
             let slots = of_blobs.into_values().flatten();
             let messages: HashSet<CommitId> = messages.into_iter().chain(slots).collect();
@@ -76,9 +77,15 @@ impl<'a> Scope<'a> {
             targets: HashSet::new(),
             messages: None,
             summaries: HashSet::new(),
+            erased: HashSet::new(),
             arrived: HashMap::new(),
             from: None,
         }
+    }
+
+    /// Returns whether earlier erasures deleted everything that the request names.
+    pub(super) fn is_erased(&self) -> bool {
+        self.targets.is_empty() && !self.erased.is_empty()
     }
 }
 
@@ -91,15 +98,20 @@ struct Named {
     contents: Vec<Content>,
     /// Blobs that were named by id, with the messages that contain them.
     of_blobs: HashMap<BlobId, HashSet<CommitId>>,
-    /// A content of a named commit that was erased earlier.
-    gone: Option<BlobId>,
+    /// The named blobs, and the contents of the named messages, that were erased earlier.
+    erased: HashSet<BlobId>,
+    /// Whether a version of a named message is the mark of an erasure.
+    has_mark: bool,
 }
 
 impl Named {
     async fn blob(&mut self, repo: &Repo, id: BlobId) -> Result<()> {
-        let blob = match repo.store().blob(repo.name(), id).await? {
-            Some(blob) => blob,
-            None => return Err(repo.absent_blob(id).await),
+        let Some(blob) = repo.store().blob(repo.name(), id).await? else {
+            if repo.erasure_of(id).await?.is_none() {
+                return Err(Error::Missing(ObjectId::Blob(id)));
+            }
+            self.erased.insert(id);
+            return Ok(());
         };
         self.blobs.insert(id);
         self.of_blobs.insert(id, HashSet::new());
@@ -143,12 +155,12 @@ impl Named {
             }
             is_first = false;
         }
-        let Some(gone) = self.gone.filter(|_| self.blobs.is_empty()) else { return Ok(()) };
-        Err(match repo.erasure_of(gone).await? {
-            Some(erasure) => Error::Erased(Box::new(erasure)),
-            // Someone wrote the text of a mark as a message.
-            None => Error::BadErase { what: "the message is the mark of an erasure".to_owned() },
-        })
+        // A user wrote the text of a mark as a message.
+        if self.has_mark && self.blobs.is_empty() && self.erased.is_empty() {
+            let what = "the message is the mark of an erasure".to_owned();
+            return Err(Error::BadErase { what });
+        }
+        Ok(())
     }
 
     async fn look_at(&mut self, repo: &Repo, commit: &Commit, is_first: bool) -> Result<()> {
@@ -184,7 +196,7 @@ impl Named {
             let is_content = commit.content == Some(*id);
             let Some(blob) = blob else {
                 if is_content {
-                    self.gone.get_or_insert(*id);
+                    self.erased.insert(*id);
                 }
                 continue;
             };
@@ -196,7 +208,7 @@ impl Named {
             };
             // The content is the mark of an earlier erasure.
             if is_content && content.as_ref().is_some_and(is_erased) {
-                self.gone.get_or_insert(*id);
+                self.has_mark = true;
                 return Ok(());
             }
             self.blobs.insert(*id);
