@@ -149,6 +149,7 @@ struct PlaceLine {
     name: Option<String>,
     branches: Vec<String>,
     other: bool,
+    unreferenced: bool,
     stays: bool,
 }
 
@@ -372,6 +373,9 @@ fn described(place: &ErasePlace) -> String {
         let branches = escape::line(&place.branches.join(", ")).to_string();
         out.push_str(&format!(" on {}", Styled(REF, branches)));
     }
+    if place.unreferenced {
+        out.push_str(" on no branch: undone, or of a deleted branch");
+    }
     out
 }
 
@@ -387,6 +391,7 @@ fn document<'a>(repo: &'a str, report: &EraseReport, dry_run: bool) -> Document<
         name: place.name.clone(),
         branches: place.branches.clone(),
         other: place.other,
+        unreferenced: place.unreferenced,
         stays: place.stays(),
     });
     Document {

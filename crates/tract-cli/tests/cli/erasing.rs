@@ -369,6 +369,171 @@ fn an_erasure_that_arrives_edits_the_same_message_on_every_branch() {
     }
 }
 
+/// Runs the verbs, each of which is one line of words.
+fn script(place: &Workspace, store: &[String], lines: &[&[&str]]) {
+    for line in lines {
+        at(place, store, line);
+    }
+}
+
+#[test]
+fn an_erasure_that_arrives_takes_all_versions_and_quotes_of_its_message() {
+    for verb in ["push", "pull", "copy"] {
+        let place = Workspace::empty();
+        let [alice, bob, team] = team(&place);
+        at(&place, &alice, &["commit", "user", LEAK]);
+        at(&place, &alice, &["commit", "assistant", "noted"]);
+        at(&place, &alice, &["push", "team"]);
+        at(&place, &bob, &["pull", "team", "--all"]);
+        let (quote, version) = (format!("summary: {LEAK}!"), format!("{LEAK}, by Bob"));
+        let own = "an unrelated secret of Bob, with a version";
+        script(
+            &place,
+            &bob,
+            &[
+                &["branch", "short", "--from", "main"],
+                &["checkout", "short"],
+                &["compress", "--from", "#1", "--to", "#2", "--content", &quote],
+                &["branch", "edited", "--from", "main"],
+                &["checkout", "edited"],
+                &["edit", "#1", &version],
+                &["branch", "hidden", "--from", "main"],
+                &["checkout", "hidden"],
+                &["edit", "#1", &format!("{LEAK}, hidden by Bob")],
+                &["edit", "#1", "harmless, by Bob"],
+                &["commit", "user", own],
+                &["push", "team", "--all"],
+            ],
+        );
+        at(&place, &alice, &["erase", "main~1", "--reason", "leaked", "--yes"]);
+        let target = match verb {
+            "push" => {
+                let pushed = at(&place, &alice, &["push", "team"]);
+                assert!(pushed.contains("erased 5 blobs"), "{pushed}");
+                team
+            }
+            "pull" => {
+                at(&place, &bob, &["remote", "add", "alice", "sqlite:alice.db"]);
+                at(&place, &bob, &["pull", "alice", "--all"]);
+                bob
+            }
+            _ => {
+                at(&place, &alice, &["copy", "--to", "sqlite:team.db"]);
+                team
+            }
+        };
+        for branch in ["main", "short", "edited", "hidden"] {
+            let compiled = at(&place, &target, &["compile", branch]);
+            assert!(compiled.contains("[erased: leaked]"), "{verb}: {branch}: {compiled}");
+        }
+        let short = at(&place, &target, &["compile", "short"]);
+        assert!(short.contains("summary: [erased: leaked]!"), "{verb}: {short}");
+        assert!(at(&place, &target, &["compile", "hidden"]).contains(own), "{verb}");
+        assert!(at(&place, &target, &["verify"]).contains("clean"), "{verb}");
+        let file = target[1].strip_prefix("sqlite:").expect("a url");
+        let bytes = std::fs::read(place.path(file)).expect("a file");
+        for words in ["4711-0815", "harmless, by Bob"] {
+            let holds = bytes.windows(words.len()).any(|window| window == words.as_bytes());
+            assert!(!holds, "{verb}: {words}");
+        }
+        // The stores agree, however the erasure went on.
+        if verb == "push" {
+            let [_, bob, _] = ["alice", "bob", "team"]
+                .map(|name| vec!["--store".to_owned(), format!("sqlite:{name}.db")]);
+            at(&place, &bob, &["pull", "team", "--all"]);
+            let bytes = std::fs::read(place.path("bob.db")).expect("a file");
+            assert!(!bytes.windows(9).any(|window| window == b"4711-0815"));
+            assert!(!at(&place, &bob, &["push", "team", "--all"]).contains("diverged"));
+            assert!(at(&place, &bob, &["verify"]).contains("clean"));
+        }
+    }
+}
+
+#[test]
+fn a_version_that_is_newer_than_an_erasure_arrives_with_it() {
+    let place = Workspace::empty();
+    let [alice, bob, team] = team(&place);
+    at(&place, &alice, &["commit", "user", LEAK]);
+    at(&place, &alice, &["commit", "assistant", "noted"]);
+    at(&place, &alice, &["push", "team"]);
+    at(&place, &bob, &["pull", "team", "--all"]);
+    at(&place, &alice, &["erase", "#1", "--reason", "leaked", "--yes"]);
+    at(&place, &alice, &["edit", "#1", "the door has a code"]);
+    assert!(at(&place, &alice, &["push", "team"]).contains("erased 1 blob"));
+    at(&place, &bob, &["pull", "team", "--all"]);
+    for store in [&team, &bob] {
+        let compiled = at(&place, store, &["compile", "main"]);
+        assert!(compiled.contains("the door has a code"), "{compiled}");
+        assert!(at(&place, store, &["verify"]).contains("clean"));
+    }
+}
+
+/// A short text, which is not searched for in other texts.
+const SHORT: &str = "zzsecret word";
+
+#[test]
+fn messages_with_the_same_text_that_are_erased_in_turn_leave_no_bytes() {
+    let place = Workspace::new();
+    let erase = |target: &str| place.ok(&["erase", target, "--reason", "private", "--yes"]);
+    let is_left = || !holding(&place.path(".tract"), SHORT.as_bytes()).is_empty();
+    for kind in ["user", "assistant", "user"] {
+        place.ok(&["commit", kind, SHORT]);
+    }
+    let first = erase("#1");
+    assert!(first.contains("keep it:") && is_left(), "{first}");
+    // Its last branch shows only a summary of it.
+    place.ok(&["compress", "--from", "#1", "--to", "#1", "--content", "a summary"]);
+    assert!(erase("#2").contains("kept 1 blob") && is_left());
+    let last = erase("#3");
+    assert!(last.contains("erased 1 blob") && !last.contains("keep it"), "{last}");
+    assert!(!is_left());
+    // The same text again, and again.
+    for ban in [&[][..], &["--ban"]] {
+        place.ok(&["commit", "user", SHORT]);
+        let again = ["erase", "HEAD", "--reason", "private", "--yes"];
+        let again = place.ok(&[&again[..], ban].concat());
+        assert!(again.contains("erased 1 blob") && !is_left(), "{again}");
+    }
+    place.refused(&["commit", "user", SHORT], 1, "erased", "--lift");
+    place.ok(&["gc", "--keep", "0s"]);
+    assert!(place.ok(&["verify"]).contains("clean") && !is_left());
+}
+
+#[test]
+fn messages_that_are_on_no_branch_keep_no_erased_bytes() {
+    let place = Workspace::new();
+    let is_left = || !holding(&place.path(".tract"), SHORT.as_bytes()).is_empty();
+    place.ok(&["commit", "user", "hello"]);
+    place.ok(&["commit", "user", SHORT]);
+    place.ok(&["undo"]);
+    place.ok(&["branch", "side"]);
+    place.ok(&["checkout", "side"]);
+    place.ok(&["commit", "assistant", SHORT]);
+    place.ok(&["checkout", "main"]);
+    place.ok(&["branch", "--delete", "side"]);
+    place.ok(&["commit", "user", SHORT]);
+    let erase = ["erase", "HEAD", "--reason", "private"];
+    let dry = one(&place, &[&["--json"], &erase[..], &["--dry-run"]].concat());
+    let places = dry["places"].as_array().expect("places");
+    let unreferenced = places.iter().filter(|place| place["unreferenced"] == true).count();
+    assert_eq!((dry["blobs"].as_array().map(Vec::len), unreferenced), (Some(1), 2), "{dry}");
+    let done = place.ok(&[&erase[..], &["--yes"]].concat());
+    assert!(done.contains("on no branch") && done.contains("erased 1 blob"), "{done}");
+    assert!(!is_left());
+    // A branch that returns to one of them shows the mark.
+    place.ok(&["undo", "--branch", "side"]);
+    assert!(place.ok(&["compile", "side"]).contains("[erased: private]"));
+    assert!(place.ok(&["verify"]).contains("clean") && !is_left());
+    // A tag keeps them.
+    place.ok(&["commit", "user", "kept words"]);
+    place.ok(&["tag", "kept"]);
+    place.ok(&["undo"]);
+    place.ok(&["commit", "user", "kept words"]);
+    let done = place.ok(&[&erase[..], &["--yes"]].concat());
+    assert!(done.contains("other messages have the same text, and keep it:"), "{done}");
+    assert!(place.ok(&["compile", "kept"]).contains("kept words"));
+}
+
 #[test]
 fn secrets_behind_escapes_are_redacted_in_messages_and_imports() {
     let key = key();

@@ -23,10 +23,15 @@ pub struct Erasure {
     /// The verb that erased it: `erase` or `redact`; empty if unknown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub verb: String,
-    /// The messages with the blob, by their slots, sorted; the first 1,000. Only these lose it in a
-    /// store that receives the erasure.
+    /// The messages with the blob, by their slots, sorted; the first 1,000. These lose it in a store
+    /// that receives the erasure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<CommitId>,
+    /// The messages that the command named, by their slots, sorted; the first 1,000. A store that
+    /// receives the erasure erases all versions of them, and the passages that summaries quote from
+    /// them. Empty for a redaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<CommitId>,
     /// The content, or the tool definition, that replaced it in those messages; `None` if nothing
     /// remained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,7 +54,7 @@ impl Erasure {
 
     pub(crate) fn unknown(blob: BlobId) -> Self {
         let (reason, who, verb) = Default::default();
-        let messages = Vec::new();
+        let (messages, named) = Default::default();
         Self {
             blob,
             reason,
@@ -58,6 +63,7 @@ impl Erasure {
             bytes: 0,
             verb,
             messages,
+            named,
             replaced_by: None,
             ban: false,
         }

@@ -21,6 +21,7 @@ use tract_hooks::Hooks;
 
 pub use self::arrive::CarriedErasures;
 pub(crate) use self::arrive::{arrive, read_sent, sent_erasures};
+use self::edits::PlannedEdits;
 pub(crate) use self::lift::banned;
 pub use self::lift::{lift_erasure, pending_erasures};
 pub(crate) use self::message::slot_in;
@@ -29,7 +30,7 @@ pub use self::request::{EraseRequest, EraseTarget, EraseWhat};
 use self::scan::{Scan, Scope};
 pub use self::scope::is_erased;
 use crate::repo::Repo;
-use crate::repo::erasure::Erasure;
+use crate::repo::erasure::{Erasure, MAX_MESSAGES};
 use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
 use crate::write::erasures::{EditNote, erasures, mend};
@@ -174,6 +175,7 @@ async fn finish_erased(
             break;
         }
     }
+    report.edits += mend_all(&repo.with_hooks(Hooks::default())).await?;
     report.wiped = finish_erasures(repo).await;
     Ok(report)
 }
@@ -208,39 +210,59 @@ async fn write(
     let mut planned = edits::plan(&mut txn, scan, note, contents).await?;
     edits::plan_hidden(&mut txn, scan, note, contents, &mut planned).await?;
     report.edits = planned.edits;
-    let pending: Vec<RefName> =
-        report.blobs.iter().map(|blob| RefName::pending_erasure(blob.id)).collect();
-    // Erasing confirms an erasure that arrived from another store and waited, so that it is not
-    // listed as pending any longer.
-    let found = repo.store().refs(repo.name(), &pending).await?;
-    for (name, target) in pending.iter().zip(found) {
-        if target.is_some() {
-            txn.move_from(name, target, None);
-        }
-    }
     if !report.blobs.is_empty() {
         advance_mark(&mut txn).await?;
     }
-    for blob in &report.blobs {
-        let messages = scan.holders.get(&blob.id);
-        let document = Erasure {
-            blob: blob.id,
-            reason: request.reason.clone(),
-            who: repo.who().to_owned(),
-            at_us: note.at_us,
-            bytes: blob.bytes,
-            verb: note.verb.clone(),
-            messages: messages.map(|slots| slots.iter().copied().collect()).unwrap_or_default(),
-            replaced_by: planned.replaced_by.get(&blob.id).copied(),
-            ban: request.ban,
-        };
-        record(&mut txn, &RefName::erasure(blob.id), &document)?;
-    }
+    let pattern = Erasure {
+        reason: request.reason.clone(),
+        who: repo.who().to_owned(),
+        at_us: note.at_us,
+        verb: note.verb.clone(),
+        ban: request.ban,
+        ..Erasure::unknown(BlobId::from_bytes([0; 32]))
+    };
+    record_blobs(&mut txn, scan, &report.blobs, &planned, &pattern).await?;
     if request.ban {
         ban(&mut txn, &scan.scope.erased).await?;
     }
     let options = WriteOptions { why: Some(request.reason.clone()), ..WriteOptions::default() };
     txn.apply(request.verb(), &options).await
+}
+
+/// Records the erasures of blobs, with the reason, the user and the time of `pattern`.
+async fn record_blobs(
+    txn: &mut Txn<'_>,
+    scan: &Scan<'_>,
+    blobs: &[ErasedBlob],
+    planned: &PlannedEdits,
+    pattern: &Erasure,
+) -> Result<()> {
+    let pending: Vec<RefName> =
+        blobs.iter().map(|blob| RefName::pending_erasure(blob.id)).collect();
+    // Erasing confirms an erasure that arrived from another store and waited, so that it is not
+    // listed as pending any longer.
+    let waiting = scan.repo.store().refs(scan.repo.name(), &pending).await?;
+    for (name, target) in pending.iter().zip(waiting) {
+        if target.is_some() {
+            txn.move_from(name, target, None);
+        }
+    }
+    let mut named: Vec<CommitId> = scan.scope.named.iter().copied().collect();
+    named.sort_unstable();
+    named.truncate(MAX_MESSAGES);
+    for blob in blobs {
+        let messages = scan.holders.get(&blob.id);
+        let document = Erasure {
+            blob: blob.id,
+            bytes: blob.bytes,
+            messages: messages.map(|slots| slots.iter().copied().collect()).unwrap_or_default(),
+            named: named.clone(),
+            replaced_by: planned.replaced_by.get(&blob.id).copied(),
+            ..pattern.clone()
+        };
+        record(txn, &RefName::erasure(blob.id), &document)?;
+    }
+    Ok(())
 }
 
 /// Moves the erasure mark in the same write.

@@ -1,6 +1,6 @@
 //! Garbage collection: deletes unreachable objects.
 
-mod mark;
+pub(super) mod mark;
 mod order;
 
 use std::collections::BTreeMap;

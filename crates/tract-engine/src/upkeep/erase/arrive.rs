@@ -1,9 +1,10 @@
 //! Erasures that arrive from another store, by push, pull, copy, bundle or stream.
 //!
-//! An erasure names messages. In the receiving store, the same messages get the same edits, and
-//! bytes that no other message has are deleted. If other messages have the bytes, they stay and the
-//! erasure waits for confirmation: the history of other users must not change because one user
-//! erased the same text.
+//! An erasure names messages. In the receiving store, it has the scope of one that is made there:
+//! all versions of these messages, also those that only the receiver has, and the passages that
+//! summaries quote from them. Branches get the same edits, and bytes that no other message has are
+//! deleted. If other messages have the bytes, they stay and the erasure waits for confirmation: the
+//! history of other users must not change because one user erased the same text.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,8 +14,7 @@ use tract_hooks::Hooks;
 
 use super::edits::{self};
 use super::scan::{Scan, Scope};
-use super::search::Search;
-use super::{advance_mark, finish_erasures, mend_all, record, require_erasing};
+use super::{advance_mark, finish_erasures, mend_all, record, record_blobs, require_erasing};
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::Result;
@@ -130,11 +130,12 @@ async fn arrive_together(
         let stored = stored_here(to, erasures).await?;
         let (here, absent): (Vec<&Erasure>, Vec<&Erasure>) =
             erasures.iter().partition(|erasure| stored.contains(&erasure.blob));
-        let mut scan = match here.is_empty() {
+        let scope = Scope::of_arrived(to, from, erasures, &stored, note.mark()).await?;
+        let mut scan = match scope.targets.is_empty() {
             true => None,
             false => {
                 require_erasing(to)?;
-                Some(Scan::new(to, scope(&here, from)).await?)
+                Some(Scan::new(to, scope).await?)
             }
         };
         loop {
@@ -148,7 +149,9 @@ async fn arrive_together(
             let mut txn = Txn::new(to)?;
             let mut counts = (0, 0);
             if let Some(scan) = &scan {
-                edits::plan(&mut txn, scan, &note, &mut HashMap::new()).await?;
+                let mut contents = HashMap::new();
+                let mut planned = edits::plan(&mut txn, scan, &note, &mut contents).await?;
+                edits::plan_hidden(&mut txn, scan, &note, &mut contents, &mut planned).await?;
                 let shared: HashSet<BlobId> = scan.shared().collect();
                 for erasure in &here {
                     let waits = shared.contains(&erasure.blob);
@@ -158,6 +161,14 @@ async fn arrive_together(
                     };
                     record(&mut txn, &name, erasure)?;
                     counts = (counts.0 + usize::from(!waits), counts.1 + usize::from(waits));
+                }
+                // Versions and summaries that only this store has.
+                let mut others = scan.report().blobs;
+                others.retain(|blob| !scan.scope.arrived.contains_key(&blob.id));
+                counts.0 += others.len();
+                if let Some(first) = erasures.first() {
+                    let pattern = Erasure { ban: false, ..first.clone() };
+                    record_blobs(&mut txn, scan, &others, &planned, &pattern).await?;
                 }
             }
             // The blobs are not stored here. Record the erasures anyway, so that copies transmit
@@ -215,15 +226,6 @@ async fn stored_here(to: &Repo, erasures: &[Erasure]) -> Result<HashSet<BlobId>>
 fn note_of(erasures: &[Erasure]) -> EditNote {
     let first = erasures.first();
     EditNote::of(first.unwrap_or(&Erasure::unknown(BlobId::from_bytes([0; 32]))))
-}
-
-fn scope<'a>(erasures: &[&Erasure], from: Option<&'a Repo>) -> Scope<'a> {
-    let mut scope = Scope::everything(Search::texts(&[], String::new()));
-    scope.targets = erasures.iter().map(|erasure| erasure.blob).collect();
-    let by_blob = erasures.iter().map(|erasure| (erasure.blob, (*erasure).clone()));
-    scope.arrived = by_blob.collect();
-    scope.from = from;
-    scope
 }
 
 /// Parses the erasure document that a ref of another repository points to.

@@ -90,7 +90,8 @@ pub(super) async fn plan_hidden(
         let Some(affected) = scan.commits.get(&version) else { continue };
         let commit = scan.repo.require_commit(version).await?;
         let Some(id) = commit.content.filter(|id| scan.has(*id)) else { continue };
-        if planned.replaced_by.contains_key(&id) {
+        // An erasure that arrived has its replacement.
+        if planned.replaced_by.contains_key(&id) || scan.scope.arrived.contains_key(&id) {
             continue;
         }
         let new = match contents.get(&version) {

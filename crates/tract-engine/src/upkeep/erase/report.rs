@@ -73,11 +73,15 @@ pub struct ErasePlace {
     /// Whether it belongs to a message other than the named ones. Its bytes stay unless the erasure
     /// applies [everywhere](super::EraseRequest::everywhere).
     pub other: bool,
+    /// Whether it belongs to a message other than the named ones that is on no branch: it was undone,
+    /// or its branch was deleted. It loses the bytes as well.
+    pub unreferenced: bool,
 }
 
 impl ErasePlace {
     pub(super) fn new(kind: ErasePlaceKind) -> Self {
-        Self { kind, commit: None, name: None, branches: Vec::new(), other: false }
+        let (commit, name, branches) = (None, None, Vec::new());
+        Self { kind, commit, name, branches, other: false, unreferenced: false }
     }
 
     pub(super) fn named(kind: ErasePlaceKind, name: impl Into<String>) -> Self {

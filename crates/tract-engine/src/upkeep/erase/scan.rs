@@ -8,6 +8,7 @@
 //! message with the same bytes, and they would be deleted under it.
 
 mod effects;
+mod keepers;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -20,10 +21,11 @@ use tract_core::{
 };
 use tract_secrets::SecretKind;
 
-use super::message::slot_of;
+use self::keepers::Keepers;
+use super::message::{slot_of, summarizes};
 use super::report::{ErasePlace, ErasePlaceKind, EraseReport, ErasedBlob};
 use super::search::Search;
-use crate::history::reach::{commit_id, entries_since};
+use crate::history::reach::{commit_id, entries_since, links};
 use crate::repo::Repo;
 use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
@@ -71,6 +73,8 @@ pub(super) struct Scope<'a> {
     pub(super) targets: HashSet<BlobId>,
     /// The messages that lose them, by slot; `None` for all messages.
     pub(super) messages: Option<HashSet<CommitId>>,
+    /// The messages that the command named, by slot; empty for a redaction.
+    pub(super) named: HashSet<CommitId>,
     /// Summaries of these messages, which lose the quoted passages.
     pub(super) summaries: HashSet<CommitId>,
     /// The blobs of these messages that earlier erasures deleted.
@@ -96,6 +100,10 @@ pub(super) struct Scan<'a> {
     pub(super) commits: HashMap<CommitId, ErasureExtent>,
     /// The commits of other messages that keep the same bytes.
     others: HashSet<CommitId>,
+    /// The commits of other messages that lose the same bytes because no ref leads to them.
+    unreferenced: HashSet<CommitId>,
+    /// Read when the first message shares bytes.
+    keepers: Option<Keepers<'a>>,
     /// Commits in whose content only a signature or similar matches, with that content.
     spared: Vec<(CommitId, BlobId)>,
     /// Branches, sorted by name.
@@ -125,6 +133,8 @@ impl<'a> Scan<'a> {
             toolsets: HashMap::new(),
             commits: HashMap::new(),
             others: HashSet::new(),
+            unreferenced: HashSet::new(),
+            keepers: None,
             spared: Vec::new(),
             branches: Vec::new(),
             // Before the objects are read: commits that arrive during the scan are not behind these
@@ -134,9 +144,11 @@ impl<'a> Scan<'a> {
             answers: HashMap::new(),
             places: Vec::new(),
         };
-        if scan.scope.arrived.is_empty() {
+        // An erasure that arrived searches as one that is made here, unless it names no messages.
+        if scan.scope.arrived.is_empty() || !scan.scope.named.is_empty() {
             scan.stored().await?;
-        } else {
+        }
+        if !scan.scope.arrived.is_empty() {
             scan.arrived().await?;
         }
         // The order matters. Blobs first: records, documents and tools are affected by the blobs
@@ -223,8 +235,18 @@ impl<'a> Scan<'a> {
     /// Returns whether a commit contains some of the bytes, or is a version of a named message, and
     /// was not stored when the scan read the commits.
     async fn is_unknown_holder(&self, commit: &Commit) -> Result<bool> {
+        // It was on no branch, and is now.
+        if self.unreferenced.contains(&commit.id()) {
+            return Ok(true);
+        }
         if self.commits.contains_key(&commit.id()) || self.others.contains(&commit.id()) {
             return Ok(false);
+        }
+        if !self.unreferenced.is_empty() {
+            let changes = self.repo.changes(commit).await?;
+            if links(commit, &changes).iter().any(|id| self.unreferenced.contains(id)) {
+                return Ok(true);
+            }
         }
         let mut toolsets = [commit.toolset, commit.active].into_iter().flatten();
         if commit.linked_blobs().any(|blob| self.has(blob))
@@ -233,9 +255,9 @@ impl<'a> Scan<'a> {
             return Ok(true);
         }
         match &self.scope.messages {
-            Some(messages) if commit.content.is_some() => {
-                Ok(messages.contains(&slot_of(self.repo, commit).await?))
-            }
+            Some(messages) if commit.content.is_some() => Ok(messages
+                .contains(&slot_of(self.repo, commit).await?)
+                || summarizes(self.repo, commit, messages).await?),
             Some(_) | None => Ok(false),
         }
     }
@@ -423,7 +445,9 @@ impl<'a> Scan<'a> {
                 }
             }
         }
-        let place = |kind| ErasePlace { commit: Some(commit.id()), ..ErasePlace::new(kind) };
+        let unreferenced = self.unreferenced.contains(&commit.id());
+        let place =
+            |kind| ErasePlace { commit: Some(commit.id()), unreferenced, ..ErasePlace::new(kind) };
         if let Some(affected) = affected {
             if affected != ErasureExtent::Verbatim {
                 let is_summary = matches!(commit.op, Op::Compress { .. });
@@ -525,7 +549,10 @@ impl<'a> Scan<'a> {
                 _ if self.answers.contains_key(&name) => self.answers.remove(&name),
                 true => None,
                 false if self.scope.arrived.is_empty() => Some(self.rewritten(&name, id).await?),
-                false => self.as_sent(&name, id).await?,
+                false => match self.as_sent(&name, id).await? {
+                    None if !self.has_others() => self.without_text(id).await?,
+                    sent => sent,
+                },
             };
             match text {
                 Some(text) => self.documents.push((name, id, text)),
@@ -545,10 +572,19 @@ impl<'a> Scan<'a> {
         if self.scope.targets.contains(&id) {
             return Err(refused("it is in use; `tract redact --pattern` takes a text out of it"));
         }
+        let text = self.without_text(id).await?;
+        text.ok_or_else(|| refused("the text cannot be taken out of it"))
+    }
+
+    /// Returns the text of a document without the erased passages; `None` if it is a target itself,
+    /// or has them in a form that cannot be replaced.
+    async fn without_text(&self, id: BlobId) -> Result<Option<String>> {
+        if self.scope.targets.contains(&id) {
+            return Ok(None);
+        }
         let blob = self.repo.require_blob(id).await?;
         let text = blob.text().and_then(|text| self.scope.search.json(text));
-        let text = text.filter(|text| self.scope.search.in_bytes(text.as_bytes()).is_none());
-        text.ok_or_else(|| refused("the text cannot be taken out of it"))
+        Ok(text.filter(|text| self.scope.search.in_bytes(text.as_bytes()).is_none()))
     }
 
     /// Searches the notes in the ref log.

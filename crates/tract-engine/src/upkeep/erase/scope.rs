@@ -1,4 +1,5 @@
 //! The scope of an erasure: the named messages with all their versions, and the summaries of them.
+//! It is the same for an erasure that is made here and for one that arrives from another store.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,6 +12,7 @@ use super::scan::Scope;
 use super::search::Search;
 use crate::history::reach::commit_id;
 use crate::repo::Repo;
+use crate::repo::erasure::Erasure;
 use crate::repo::error::{Error, Result};
 
 /// Number of commits that are read together.
@@ -37,13 +39,17 @@ impl<'a> Scope<'a> {
             }
         }
         named.read_versions(repo).await?;
+        // A user wrote the text of a mark as a message.
+        if named.has_mark && named.blobs.is_empty() && named.erased.is_empty() {
+            let what = "the message is the mark of an erasure".to_owned();
+            return Err(Error::BadErase { what });
+        }
         if named.blobs.is_empty() && named.erased.is_empty() {
             // A named commit was garbage-collected after it was read.
             repo.require_uncollected(&request.commits()).await?;
         }
-        let Named { messages, mut summaries, blobs, contents, of_blobs, erased, .. } = named;
         if !request.applies_everywhere()
-            && let Some((id, slots)) = of_blobs.iter().find(|(_, slots)| slots.len() > 1)
+            && let Some((id, slots)) = named.of_blobs.iter().find(|(_, slots)| slots.len() > 1)
         {
             let what = format!(
                 "blob {} belongs to {} messages: name one of them, or erase it everywhere",
@@ -52,22 +58,36 @@ impl<'a> Scope<'a> {
             );
             return Err(Error::BadErase { what });
         }
-        let search = Search::texts(&contents, request.mark());
-        let has_text = |content: &Content| !content.text().is_empty();
-        if contents.iter().any(has_text) && search.in_text(&request.reason).is_some() {
+        let has_text = named.contents.iter().any(|content| !content.text().is_empty());
+        let scope = named.into_scope(request.mark(), request.applies_everywhere());
+        if has_text && scope.search.in_text(&request.reason).is_some() {
             let what = "the reason has the text that is to be erased".to_owned();
             return Err(Error::BadErase { what });
         }
-        let mut scope = Scope::everything(search);
-        scope.targets = blobs;
-        scope.erased = erased;
-        if !request.applies_everywhere() {
-            let slots = of_blobs.into_values().flatten();
-            let messages: HashSet<CommitId> = messages.into_iter().chain(slots).collect();
-            summaries.retain(|slot| !messages.contains(slot));
-            scope.messages = Some(messages);
-            scope.summaries = summaries;
+        Ok(scope)
+    }
+
+    /// Determines the scope of the erasures of one command that arrived from another store; `stored`
+    /// contains the erased blobs that are stored here.
+    pub(super) async fn of_arrived(
+        repo: &Repo,
+        from: Option<&'a Repo>,
+        erasures: &[Erasure],
+        stored: &HashSet<BlobId>,
+        mark: String,
+    ) -> Result<Scope<'a>> {
+        let messages = erasures.iter().flat_map(|erasure| &erasure.named).copied().collect();
+        let at_us = erasures.first().map(|erasure| erasure.at_us).unwrap_or_default();
+        let sender = Some(Sender { repo: from, at_us });
+        let mut named = Named { messages, sender, ..Named::default() };
+        // A store that cannot erase refuses the blobs that it stores.
+        if !named.messages.is_empty() && repo.store().capabilities().erases {
+            named.read_versions(repo).await?;
         }
+        let mut scope = named.into_scope(mark, false);
+        scope.targets.extend(stored);
+        scope.arrived = erasures.iter().map(|erasure| (erasure.blob, erasure.clone())).collect();
+        scope.from = from;
         Ok(scope)
     }
 
@@ -76,6 +96,7 @@ impl<'a> Scope<'a> {
             search,
             targets: HashSet::new(),
             messages: None,
+            named: HashSet::new(),
             summaries: HashSet::new(),
             erased: HashSet::new(),
             arrived: HashMap::new(),
@@ -91,7 +112,7 @@ impl<'a> Scope<'a> {
 
 /// The messages and blobs that the targets name.
 #[derive(Default)]
-struct Named {
+struct Named<'a> {
     messages: HashSet<CommitId>,
     summaries: HashSet<CommitId>,
     blobs: HashSet<BlobId>,
@@ -102,9 +123,47 @@ struct Named {
     erased: HashSet<BlobId>,
     /// Whether a version of a named message is the mark of an erasure.
     has_mark: bool,
+    /// The source of the erasure; `None` if it is made here.
+    sender: Option<Sender<'a>>,
 }
 
-impl Named {
+/// The source of an erasure that arrived.
+struct Sender<'a> {
+    /// The repository, if it can be read.
+    repo: Option<&'a Repo>,
+    /// The time of the erasure.
+    at_us: i64,
+}
+
+impl Sender<'_> {
+    /// Returns whether the source has a version of an erased message that is newer than the erasure.
+    async fn keeps(&self, commit: &Commit) -> Result<bool> {
+        let (Some(from), Some(content)) = (self.repo, commit.content) else {
+            return Ok(commit.created_at.is_some_and(|at_us| at_us > self.at_us));
+        };
+        Ok(from.store().commit(from.name(), commit.id()).await?.is_some()
+            && from.store().blob(from.name(), content).await?.is_some())
+    }
+}
+
+impl<'a> Named<'a> {
+    /// Returns the scope of an erasure of these messages; `everywhere` includes the other messages
+    /// that contain or quote their texts.
+    fn into_scope(self, mark: String, everywhere: bool) -> Scope<'a> {
+        let Self { messages, mut summaries, blobs, contents, of_blobs, erased, .. } = self;
+        let mut scope = Scope::everything(Search::texts(&contents, mark));
+        scope.targets = blobs;
+        scope.erased = erased;
+        scope.named = messages;
+        scope.named.extend(of_blobs.into_values().flatten());
+        if !everywhere {
+            summaries.retain(|slot| !scope.named.contains(slot));
+            scope.messages = Some(scope.named.clone());
+            scope.summaries = summaries;
+        }
+        scope
+    }
+
     async fn blob(&mut self, repo: &Repo, id: BlobId) -> Result<()> {
         let Some(blob) = repo.store().blob(repo.name(), id).await? else {
             if repo.erasure_of(id).await?.is_none() {
@@ -155,11 +214,6 @@ impl Named {
             }
             is_first = false;
         }
-        // A user wrote the text of a mark as a message.
-        if self.has_mark && self.blobs.is_empty() && self.erased.is_empty() {
-            let what = "the message is the mark of an erasure".to_owned();
-            return Err(Error::BadErase { what });
-        }
         Ok(())
     }
 
@@ -189,10 +243,20 @@ impl Named {
     /// Adds the content of a version, its provider's bytes, and its originals.
     async fn version(&mut self, repo: &Repo, commit: &Commit) -> Result<()> {
         let Some(kind) = &commit.kind else { return Ok(()) };
+        if let Some(sender) = &self.sender
+            && sender.keeps(commit).await?
+        {
+            return Ok(());
+        }
         let originals = commit.keeps.iter().chain(&commit.verbatim);
         let ids: Vec<BlobId> = commit.content.iter().chain(originals).copied().collect();
         let keys: Vec<BlobKey> = ids.iter().map(|id| BlobKey::from(*id)).collect();
-        for (id, blob) in ids.iter().zip(repo.blobs_or_erased(&keys).await?) {
+        let found = match self.sender {
+            // Erased versions may arrive before the records of their erasures.
+            Some(_) => repo.store().blobs(repo.name(), &keys).await?,
+            None => repo.blobs_or_erased(&keys).await?,
+        };
+        for (id, blob) in ids.iter().zip(found) {
             let is_content = commit.content == Some(*id);
             let Some(blob) = blob else {
                 if is_content {

@@ -27,7 +27,7 @@ const DOCUMENTS: usize = 64;
 const REPORT: u64 = 4096;
 
 /// The objects known to be needed. Each takes about 32 bytes: half of its id, and the reason.
-pub(super) struct Marks<'a> {
+pub(in crate::upkeep) struct Marks<'a> {
     repo: &'a Repo,
     progress: Option<OnGc>,
     marked: HashMap<u128, KeptBy, BuildHasherDefault<IdHasher>>,
@@ -40,8 +40,8 @@ pub(super) struct Marks<'a> {
     /// For each tool, the schemas that needed commits use, with the first such commit.
     tools: HashMap<ToolId, Vec<(BlobId, FirstSight)>>,
     commits: u64,
-    /// Expired leases, which keep nothing.
-    expired: HashSet<RefName>,
+    /// Documents that keep nothing, such as expired leases.
+    ignored: HashSet<RefName>,
 }
 
 /// Creation time and id of the first commit that has a toolset in force; `None` if it is only used
@@ -56,7 +56,7 @@ fn key(id: &[u8; 32]) -> u128 {
 }
 
 impl<'a> Marks<'a> {
-    pub(super) fn new(repo: &'a Repo, progress: Option<OnGc>) -> Self {
+    pub(in crate::upkeep) fn new(repo: &'a Repo, progress: Option<OnGc>) -> Self {
         Self {
             repo,
             progress,
@@ -66,17 +66,17 @@ impl<'a> Marks<'a> {
             read: HashSet::new(),
             tools: HashMap::new(),
             commits: 0,
-            expired: HashSet::new(),
+            ignored: HashSet::new(),
         }
     }
 
-    /// Ignores expired leases.
-    pub(super) fn pass_over(&mut self, leases: Vec<(RefName, RefTarget)>) {
-        self.expired.extend(leases.into_iter().map(|(name, _)| name));
+    /// Ignores documents, such as expired leases.
+    pub(in crate::upkeep) fn pass_over(&mut self, documents: Vec<(RefName, RefTarget)>) {
+        self.ignored.extend(documents.into_iter().map(|(name, _)| name));
     }
 
     /// Returns why an object is needed; `None` if it is not marked.
-    pub(super) fn reason(&self, object: &ObjectId) -> Option<KeptBy> {
+    pub(in crate::upkeep) fn reason(&self, object: &ObjectId) -> Option<KeptBy> {
         self.marked.get(&key(object.as_bytes())).copied()
     }
 
@@ -97,7 +97,7 @@ impl<'a> Marks<'a> {
     }
 
     /// Marks everything that refs lead to: branches and tags, then documents.
-    pub(super) async fn refs(&mut self) -> Result<()> {
+    pub(in crate::upkeep) async fn refs(&mut self) -> Result<()> {
         // One listing, after the write position was read. A ref that moves in between is either
         // seen here or makes the first sweep fail.
         let refs = self.repo.store().list_refs(self.repo.name(), "").await?;
@@ -110,7 +110,7 @@ impl<'a> Marks<'a> {
             match target {
                 RefTarget::Commit(id) if is_history => heads.push(id),
                 RefTarget::Commit(id) => pinned.push(id),
-                RefTarget::Blob(_) if self.expired.contains(&name) => {}
+                RefTarget::Blob(_) if self.ignored.contains(&name) => {}
                 RefTarget::Blob(id) if name.is_lease() => leases.push(id),
                 RefTarget::Blob(id) => documents.push(id),
                 RefTarget::Ref(_) => {}
@@ -130,7 +130,7 @@ impl<'a> Marks<'a> {
 
     /// Marks everything that log entries since a time lead to. Objects of older entries may already
     /// be deleted.
-    pub(super) async fn log(&mut self, since: i64) -> Result<()> {
+    pub(in crate::upkeep) async fn log(&mut self, since: i64) -> Result<()> {
         let mut before = None;
         loop {
             let query = LogQuery { before, limit: LOG_PAGE, ..LogQuery::default() };

@@ -9,8 +9,9 @@ use tract_core::{
 
 use super::super::message::slot_of;
 use super::super::report::{ErasePlace, ErasePlaceKind};
+use super::keepers::{Keepers, Keeping};
 use super::{ARRIVED, LISTED, Scan, SparedContents};
-use crate::repo::erasure::MAX_MESSAGES;
+use crate::repo::erasure::{Erasure, MAX_MESSAGES};
 use crate::repo::error::Result;
 
 impl Scan<'_> {
@@ -68,16 +69,19 @@ impl Scan<'_> {
 
     /// Returns whether the message of a commit loses a blob.
     fn loses(&self, commit: &Commit, slot: CommitId, blob: BlobId, there: bool) -> bool {
-        match (self.scope.arrived.get(&blob), &self.scope.messages) {
-            (Some(erasure), _) => there || erasure.messages.contains(&slot),
-            (None, Some(messages)) => {
+        let erased_there = |erasure: &Erasure| there || erasure.messages.contains(&slot);
+        if self.scope.arrived.get(&blob).is_some_and(erased_there) {
+            return true;
+        }
+        match &self.scope.messages {
+            Some(messages) => {
                 messages.contains(&slot)
                     || self.scope.summaries.contains(&slot)
                     // The provider's message that the commit is part of.
                     || (commit.verbatim == Some(blob)
                         && commit.joins.is_some_and(|joined| messages.contains(&joined)))
             }
-            (None, None) => true,
+            None => true,
         }
     }
 
@@ -119,6 +123,18 @@ impl Scan<'_> {
         }
         if hits.is_empty() {
             return Ok(kept);
+        }
+        let keepers = match &mut self.keepers {
+            Some(keepers) => keepers,
+            None => self.keepers.insert(Keepers::read(self.repo).await?),
+        };
+        match keepers.keeping(commit.id(), slot) {
+            Keeping::Keeps => {}
+            Keeping::Erased => return Ok(kept),
+            Keeping::Unreferenced => {
+                self.unreferenced.insert(commit.id());
+                return Ok(kept);
+            }
         }
         // The provider's bytes contain the same text, so they stay too.
         kept.extend(hits.iter().copied().chain(commit.verbatim));
