@@ -436,7 +436,7 @@ fn an_erasure_that_arrives_takes_all_versions_and_quotes_of_its_message() {
             let holds = bytes.windows(words.len()).any(|window| window == words.as_bytes());
             assert!(!holds, "{verb}: {words}");
         }
-        // The stores agree, however the erasure went on.
+        // The stores agree after the erasure has reached all of them.
         if verb == "push" {
             let [_, bob, _] = ["alice", "bob", "team"]
                 .map(|name| vec!["--store".to_owned(), format!("sqlite:{name}.db")]);
