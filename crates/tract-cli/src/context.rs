@@ -8,6 +8,7 @@ use tract::store::{StoreOptions, WriteMode};
 use tract::{ChatModel, hooks::ModelSummarizer};
 use tract::{OpenOptions, RepoName, Store, Tract};
 
+use crate::ending::Opening;
 use crate::failure::{Failure, Outcome};
 use crate::global::Global;
 use crate::out::Output;
@@ -92,7 +93,9 @@ impl<'a> Context<'a> {
             return Ok(Arc::clone(store));
         }
         let options = StoreOptions { create, write_mode: WriteMode::InPlace };
+        let opening = Opening::begin();
         let store = tract::store::open_with(url, &options).await?;
+        opening.register(&store);
         self.opened.push((url.to_owned(), Arc::clone(&store)));
         Ok(store)
     }

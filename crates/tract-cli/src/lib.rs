@@ -10,6 +10,7 @@ mod complete;
 mod context;
 mod definitions;
 mod editor;
+mod ending;
 mod escape;
 mod failure;
 mod global;
@@ -48,14 +49,20 @@ const DONE: u8 = 0;
 /// Runs the command of this process and returns its exit code: 0 done, 1 negative answer, 2 wrong
 /// command line, 3 store unavailable or damaged.
 ///
-/// Interrupting the process leaves nothing half-done: a write is one durable batch or none.
+/// Interrupting the process leaves nothing half-done: a write is one durable batch or none. The
+/// process closes its stores first.
 pub fn main() -> ExitCode {
-    ExitCode::from(run(std::env::args_os().collect()))
+    ExitCode::from(run_process(std::env::args_os().collect(), true))
 }
 
 /// Runs a command as [`main`] does, for a program that contains the command line. The first
 /// argument is the program's name.
 pub fn run(arguments: Vec<OsString>) -> u8 {
+    run_process(arguments, false)
+}
+
+/// Runs a command. If the process is its own, signals close its stores before they end it.
+fn run_process(arguments: Vec<OsString>, is_own_process: bool) -> u8 {
     let print = std::panic::take_hook();
     // Panics of an engine on a damaged file are caught and reported as errors, not here.
     std::panic::set_hook(Box::new(move |panic| {
@@ -81,6 +88,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     #[cfg(not(feature = "otel"))]
     let (layer, _) = (logging::NO_LAYER, verb);
     logging::start(cli.global.log.clone(), cli.global.verbose, layer);
+    if is_own_process {
+        ending::watch();
+    }
     let done = tract::block_on(async {
         let writes = cli.command.writes();
         let mut context = Context::new(cli.global, &mut out);
@@ -92,6 +102,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         done?;
         out.finish()
     });
+    ending::wait_if_ending();
     if let Err(failure) = &done {
         out.failure(failure);
     }

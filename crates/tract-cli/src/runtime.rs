@@ -19,6 +19,7 @@ pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::R
 /// Calls `stop` on an interrupt; a second one ends the process at once.
 #[cfg(any(feature = "follow", feature = "http"))]
 pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
+    crate::ending::claim(&[crate::ending::SIGINT]);
     if tokio::signal::ctrl_c().await.is_err() {
         return;
     }
@@ -31,6 +32,7 @@ pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
 /// Waits until the process is interrupted or terminated.
 #[cfg(any(feature = "record", feature = "view"))]
 pub(crate) async fn interrupted() {
+    crate::ending::claim(&[crate::ending::SIGINT, crate::ending::SIGTERM]);
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -13,6 +13,7 @@ use super::server::ServerArgs;
 use super::tools::{one_line, row, width};
 use crate::commit_args::CommitArgs;
 use crate::context::Context;
+use crate::ending;
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
@@ -168,6 +169,7 @@ fn call(
                 anstream::eprintln!("{}", escape::line(&line.to_string()));
             }),
         );
+        ending::claim(&[ending::SIGINT]);
         let interrupted = async {
             // Without signals there are no interrupts.
             if tokio::signal::ctrl_c().await.is_ok() {
@@ -246,6 +248,7 @@ async fn serve(context: &mut Context<'_>, options: tract::serve::ServeOptions) -
     let tract = context.open_to_serve("mcp").await?;
     let host = tract::serve::host(tract.repo().clone(), options);
     let runtime = crate::runtime::threads(2)?;
+    ending::claim(&[ending::SIGINT]);
     let served = runtime.block_on(async {
         tokio::select! {
             served = host.serve_stdio() => served.map_err(Failure::from),

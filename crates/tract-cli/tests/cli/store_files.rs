@@ -375,6 +375,104 @@ fn every_exit_writes_the_log_back() {
     }
 }
 
+/// Waits until a process has the log of a store open.
+#[cfg(target_os = "linux")]
+#[track_caller]
+fn wait_until_open(child: &std::process::Child, what: &str) {
+    let is_log = |entry: std::io::Result<std::fs::DirEntry>| {
+        let target = std::fs::read_link(entry.expect("an entry").path());
+        target.is_ok_and(|target| target.ends_with("agent.db-wal"))
+    };
+    let start = std::time::Instant::now();
+    let folder = format!("/proc/{}/fd", child.id());
+    while !std::fs::read_dir(&folder).expect("it runs").any(is_log) {
+        assert!(start.elapsed().as_secs() < 20, "{what} opens the store");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_closes_the_store_before_it_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::Stdio;
+    // It accepts connections and answers none.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let server = format!("http://{}/v1", silent.local_addr().expect("an address"));
+    let commands: &[&[&str]] = &[
+        &["apply", "--batch", "1", "-"],
+        &["apply", "-"],
+        #[cfg(feature = "follow")]
+        &["import", "--follow", "claude-code", "sessions"],
+        #[cfg(feature = "serve")]
+        &["mcp", "serve"],
+        #[cfg(feature = "view")]
+        &["view"],
+        #[cfg(feature = "record")]
+        &["record", "--upstream", &server],
+        #[cfg(feature = "record")]
+        &["record", "--", "sleep", "3"],
+        #[cfg(feature = "run")]
+        &["run", "Wait.", "--model", "openai/some", "--base-url", &server, "--plan", "none"],
+    ];
+    for (signal, number) in [("HUP", 1), ("INT", 2), ("TERM", 15)] {
+        for arguments in commands {
+            let what = format!("SIG{signal} of {arguments:?}");
+            let files = Files::new("sqlite");
+            let path = "data/agent.db";
+            files.ok(path, &["init"]);
+            files.killed_while_applying(path, 3);
+            std::fs::create_dir(files.place.path("sessions")).expect("a folder");
+            let log = files.place.path("data/agent.db-wal");
+            assert!(std::fs::metadata(&log).expect("a log").len() > 0, "{what}");
+            let mut command = files.place.command(&in_store(&files.at(path)[0], arguments));
+            command.env("OPENAI_API_KEY", "x");
+            command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            let mut child = command.spawn().expect("it starts");
+            // Standard input stays open.
+            let mut input = child.stdin.take().expect("a pipe");
+            if arguments.contains(&"apply") {
+                writeln!(input, r#"{{"op":"user","text":"one more"}}"#).expect("sent");
+            }
+            wait_until_open(&child, &what);
+            let mut kill = std::process::Command::new("kill");
+            kill.args(["-s", signal, &child.id().to_string()]);
+            assert!(kill.status().expect("it is sent").success(), "{what}");
+            let status = child.wait().expect("it ends");
+            drop(input);
+            if arguments.contains(&"apply") {
+                assert_eq!(status.signal(), Some(number), "{what}: {status}");
+            }
+            assert_eq!(std::fs::metadata(&log).map_or(0, |log| log.len()), 0, "{what}");
+            let log = files.ok(path, &["log"]);
+            assert!(log.lines().count() >= 3, "{what}: {log}");
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_ignored_signal_stays_ignored() {
+    let files = Files::new("sqlite");
+    let path = "data/agent.db";
+    files.ok(path, &["init"]);
+    let apply = files.place.command(&in_store(&files.at(path)[0], &["apply", "-"]));
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", r#"trap '' HUP; exec "$0" "$@""#]).arg(apply.get_program());
+    shell.args(apply.get_args()).current_dir(files.place.path(""));
+    let mut child = shell.stdin(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut input = child.stdin.take().expect("a pipe");
+    writeln!(input, r#"{{"op":"user","text":"before it"}}"#).expect("sent");
+    wait_until_open(&child, "apply");
+    let id = child.id().to_string();
+    let sent = std::process::Command::new("kill").args(["-s", "HUP", &id]).status();
+    assert!(sent.expect("it is sent").success());
+    writeln!(input, r#"{{"op":"user","text":"after it"}}"#).expect("sent");
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    assert!(files.ok(path, &["log"]).contains("after it"));
+}
+
 /// Users of the system other than root.
 const OWNER: u32 = 12;
 const READER: u32 = 65534;

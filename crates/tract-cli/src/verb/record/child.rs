@@ -6,6 +6,7 @@ use std::process::ExitStatus;
 use tokio::process::{Child, Command};
 use tract::recording::{Proxy, base_variables};
 
+use crate::ending;
 use crate::failure::{Failure, Outcome};
 
 /// Variables that send requests to a forward proxy, including those to this machine.
@@ -51,6 +52,7 @@ async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     use rustix::process::{Pid, Signal, kill_process};
     use tokio::signal::unix::{SignalKind, signal};
 
+    ending::claim(&[ending::SIGINT, ending::SIGTERM, ending::SIGHUP]);
     let mut interrupted = signal(SignalKind::interrupt())?;
     let mut terminated = signal(SignalKind::terminate())?;
     let mut hung_up = signal(SignalKind::hangup())?;
@@ -73,6 +75,7 @@ async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
 
 #[cfg(not(unix))]
 async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
+    ending::claim(&[ending::SIGINT]);
     loop {
         tokio::select! {
             status = child.wait() => return status,

@@ -20,6 +20,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::app::App;
 use super::draw::{self, Theme};
+use crate::ending;
 use crate::failure::{Failure, Outcome};
 
 /// Maximum bytes for the clipboard in most terminals. Some accept less, without an error.
@@ -44,6 +45,12 @@ impl Screen {
     /// `terminal` if that fails.
     pub(super) fn start(colors: bool) -> Outcome<Self> {
         let ended = Arc::new(AtomicBool::new(false));
+        ending::claim(&[
+            SIGINT,
+            SIGTERM,
+            #[cfg(unix)]
+            SIGHUP,
+        ]);
         // Closing a window also ends the programs started in it.
         for signal in [
             SIGINT,
