@@ -235,9 +235,9 @@ fn the_members_next_to_a_message_are_where_the_recording_has_them() {
     });
     let kept = r#"{"choices":[{"logprobs":{"content":[]}}],"system_fingerprint":"fp_1"}"#;
     let result = json!({"id": "b1", "custom_id": "q", "response": {"status_code": 200, "request_id": "r1", "body": answer}, "error": null});
-    let asked =
+    let request_line =
         json!({"custom_id": "q", "method": "POST", "url": "/v1/chat/completions", "body": request});
-    let joined = join_batch_lines(&asked.to_string(), &result.to_string()).expect("a pair");
+    let joined = join_batch_lines(&request_line.to_string(), &result.to_string()).expect("a pair");
     for (line, expected) in [
         (
             json!({"request": request, "response": answer}).to_string(),

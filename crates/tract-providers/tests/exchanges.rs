@@ -192,13 +192,13 @@ fn lines_of_a_batch_of_bedrock_are_read_with_their_answers() {
     let input = json!({"anthropic_version": "bedrock-2023-05-31", "max_tokens": 9, "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]});
     let output = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5", "content": [{"type": "text", "text": "Yes."}],
         "stop_reason": "end_turn", "stop_sequence": "halt", "usage": {"input_tokens": 3, "output_tokens": 4}});
-    let asked = json!({"recordId": "R1", "modelInput": input});
-    let read_line = read(&asked);
+    let line = json!({"recordId": "R1", "modelInput": input});
+    let read_line = read(&line);
     assert_eq!((read_line.id.as_deref(), read_line.dialect), (Some("R1"), Dialect::Anthropic));
     assert_eq!((texts(&read_line), read_line.is_answered), (vec!["Hi".to_owned()], false));
     let parameters = r#"{"anthropic_version":"bedrock-2023-05-31","max_tokens":9}"#;
     assert_eq!(read_line.imported.parameters.as_str(), parameters);
-    assert_eq!(batch_line(&asked.to_string()), Some(BatchLine::Request("R1".to_owned())));
+    assert_eq!(batch_line(&line.to_string()), Some(BatchLine::Request("R1".to_owned())));
 
     let answered =
         json!({"recordId": "R1", "modelInput": input, "modelOutput": output, "tag": "x"});
