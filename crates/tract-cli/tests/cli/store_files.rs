@@ -396,6 +396,8 @@ fn wait_until_open(child: &std::process::Child, what: &str) {
 fn a_signal_closes_the_store_before_it_ends_the_process() {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::Stdio;
+
+    crate::support::programs_end_at_signals();
     // It accepts connections and answers none.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let server = format!("http://{}/v1", silent.local_addr().expect("an address"));

@@ -258,35 +258,13 @@ fn equal_streams_with_times_give_equal_ids() {
     assert_eq!(Workspace::of(MORNING).id("morning"), Workspace::of(MORNING).id("main"));
 }
 
-/// Lets programs that this process starts end at SIGINT, even when SIGINT is ignored here, as under
-/// `nohup`: what is ignored is inherited, but a signal that has a handler is reset for a new
-/// program. An interrupt still ends this process.
-#[cfg(unix)]
-fn programs_end_at_sigint() {
-    use tokio::signal::unix::{SignalKind, signal};
-
-    static HANDLER: std::sync::Once = std::sync::Once::new();
-    HANDLER.call_once(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.expect("a runtime");
-        let entered = runtime.enter();
-        let mut interrupts = signal(SignalKind::interrupt()).expect("a handler");
-        drop(entered);
-        std::thread::spawn(move || {
-            if runtime.block_on(interrupts.recv()).is_some() {
-                std::process::exit(130);
-            }
-        });
-    });
-}
-
 /// What was acknowledged is stored when the process is interrupted, and nothing is half-done.
 #[cfg(unix)]
 #[test]
 fn interrupting_leaves_what_was_acknowledged() {
     use std::os::unix::process::ExitStatusExt;
 
-    programs_end_at_sigint();
+    crate::support::programs_end_at_signals();
     let place = Workspace::new();
     let (mut child, mut input, mut answers) = place.applying();
     for n in 0..5 {

@@ -395,3 +395,23 @@ pub(crate) fn key() -> String {
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
+
+/// Lets programs that this process starts end at SIGHUP, SIGINT and SIGTERM, even when those are
+/// ignored here, as under `nohup` or in the background of a script: what is ignored is inherited, but
+/// a signal that has a handler is reset for a new program. This process still ignores them.
+#[cfg(unix)]
+pub(crate) fn programs_end_at_signals() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+    static HANDLERS: std::sync::Once = std::sync::Once::new();
+    HANDLERS.call_once(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        for signal in [SIGHUP, SIGINT, SIGTERM] {
+            if ignored.unwrap_or(0) & (1 << (signal - 1)) != 0 {
+                signal_hook::flag::register(signal, std::sync::Arc::default()).expect("a handler");
+            }
+        }
+    });
+}

@@ -164,16 +164,13 @@ async fn finish_erased(
         return Ok(report);
     }
     let mut races = repo.races();
-    while request.ban {
+    let mut is_done = !request.ban;
+    while !is_done {
         let mut txn = Txn::new(repo)?;
         ban(&mut txn, erased).await?;
-        if !txn.moves_refs() {
-            break;
-        }
         let options = WriteOptions { why: Some(request.reason.clone()), ..WriteOptions::default() };
-        if races.won(txn.apply(request.verb(), &options).await?).await? {
-            break;
-        }
+        is_done =
+            !txn.moves_refs() || races.won(txn.apply(request.verb(), &options).await?).await?;
     }
     report.edits += mend_all(&repo.with_hooks(Hooks::default())).await?;
     report.wiped = finish_erasures(repo).await;
