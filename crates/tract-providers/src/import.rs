@@ -201,7 +201,8 @@ impl<'a> ConversationReader<'a> {
             for (key, node) in fields.nodes().filter(|(key, _)| !is_own(key)) {
                 if !others.contains(&key) {
                     others.push(key);
-                    if !is_answer(key) && !(node.is_null() && ANSWERS.contains(&key)) {
+                    let is_null_answer = node.is_null() && ANSWERS.contains(&key);
+                    if !is_answer(key) && !is_null_answer {
                         meta.raw(key, node.raw);
                     }
                 }
