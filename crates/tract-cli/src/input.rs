@@ -111,7 +111,7 @@ impl Documents {
     /// Starts to read a file.
     pub(crate) fn new(mut reader: Box<dyn BufRead>) -> Outcome<Self> {
         let start = reader.fill_buf().map_err(|error| Failure::file(Path::new("input"), &error))?;
-        tract::import::reject_utf16(start)
+        tract::import::reject_other_encodings(start)
             .map_err(|error| Failure::no("not_utf8", error.to_string()))?;
         let mut documents = Self { reader, ahead: None, line: 0 };
         let Some(first) = documents.read_line()? else { return Ok(documents) };

@@ -3,8 +3,8 @@
 //! A store keeps objects by hash and moves refs by compare-and-swap; it does not interpret
 //! messages. It can be written at one of three levels: `KvEngine` of `tract-kv` (a few functions
 //! over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
-//! functions over ordered keys), [`BlockingStore`] behind [`ThreadedStore`], or [`Store`] itself.
 
+mod access;
 mod blocking;
 mod erase;
 mod error;
@@ -23,6 +23,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 
+pub use self::access::{Ownership, copy_access};
 pub use self::blocking::{BlockingStore, JoinBatches};
 pub(crate) use self::erase::NEWEST as NEWEST_ERASURE;
 pub use self::erase::WipeReport;

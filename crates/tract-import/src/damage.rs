@@ -315,7 +315,7 @@ pub(crate) fn decode_noting(bytes: &[u8], damage: &mut Vec<(AnomalyKind, String)
 ///
 /// # Errors
 /// When the file is in UTF-16 or UTF-32; with the encoding and a remedy.
-pub fn reject_utf16(start: &[u8]) -> io::Result<()> {
+pub fn reject_other_encodings(start: &[u8]) -> io::Result<()> {
     let Some(Encoding { name, iconv, .. }) = encoding_of(start) else { return Ok(()) };
     let remedy = format!("convert it, such as with `iconv -f {iconv} -t UTF-8`");
     let what = format!("the file is {name}, not UTF-8: {remedy}");
@@ -460,17 +460,20 @@ mod tests {
     #[test]
     fn utf_16_is_rejected_by_name() {
         for start in [&b"\xff\xfe{\0"[..], b"\xfe\xff\0{", b"{\0\"\0", b"\0[\0\""] {
-            let error = reject_utf16(start).expect_err("it is UTF-16").to_string();
+            let error = reject_other_encodings(start).expect_err("it is UTF-16").to_string();
             assert!(error.contains("UTF-16") && error.contains("iconv"), "{error}");
         }
-        assert!(reject_utf16(b"\xef\xbb\xbf{}").is_ok() && reject_utf16(b"\0\0{}").is_ok());
+        assert!(
+            reject_other_encodings(b"\xef\xbb\xbf{}").is_ok()
+                && reject_other_encodings(b"\0\0{}").is_ok()
+        );
     }
 
     #[test]
     fn utf_32_is_rejected_by_its_own_name() {
         let starts = [&b"\xff\xfe\0\0{\0\0\0"[..], b"\0\0\xfe\xff\0\0\0{", b"{\0\0\0", b"\0\0\0["];
         for start in starts {
-            let error = reject_utf16(start).expect_err("it is UTF-32").to_string();
+            let error = reject_other_encodings(start).expect_err("it is UTF-32").to_string();
             assert!(error.contains("UTF-32") && error.contains("iconv -f UTF-32"), "{error}");
         }
         let text = r#"{"a":"é😀"}"#;

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tract_core::json;
 
 pub use self::unknown::UnknownFile;
-use crate::damage::{recover, reject_utf16};
+use crate::damage::{recover, reject_other_encodings};
 use crate::document::{MAX_DOCUMENT_BYTES, leading_value};
 use crate::lines::{ZSTD, open_text, packed_format};
 use crate::object::Object;
@@ -84,7 +84,7 @@ fn by_bytes(path: &Path) -> io::Result<BytesKind> {
     if packed_format(start).is_some() {
         return Ok(BytesKind::Unknown(unknown::packed));
     }
-    reject_utf16(start)?;
+    reject_other_encodings(start)?;
     let head = head(path)?;
     let lines = || head.lines().take(LINES);
     let damaged = |line| recover(line, true, |_| true).records.into_iter().find_map(of_line);

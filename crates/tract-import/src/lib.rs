@@ -64,7 +64,7 @@ mod vscode_chat;
 mod writer;
 
 pub use crate::cache::ImportCache;
-pub use crate::damage::{records_of_line, reject_utf16};
+pub use crate::damage::{records_of_line, reject_other_encodings};
 pub use crate::detect::{FileKind, UnknownFile, detect, recognize};
 pub use crate::error::{Error, Result};
 pub use crate::export::{ExportedSession, SessionFormat, UnknownFormat, export_session};

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::damage::reject_utf16;
+use crate::damage::reject_other_encodings;
 
 /// Maximum length of a line in bytes. Longer lines are skipped: no message may be that large.
 pub(crate) const MAX_LINE_BYTES: usize = 64 << 20;
@@ -91,7 +91,7 @@ pub(crate) fn packed_format(start: &[u8]) -> Option<(&'static str, &'static str)
 pub(crate) fn open_text(path: &Path) -> io::Result<Box<dyn BufRead>> {
     let mut file = BufReader::with_capacity(1 << 16, File::open(path)?);
     let start = file.fill_buf()?;
-    reject_utf16(start)?;
+    reject_other_encodings(start)?;
     if let Some((name, command)) = packed_format(start) {
         let what = format!("it is {name}: unpack it with `{command}`, and import the files in it");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));

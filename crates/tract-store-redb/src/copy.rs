@@ -5,9 +5,9 @@ use std::path::Path;
 
 use redb::{Database, ReadTransaction};
 use tract_core::StoreResult;
+use tract_core::store::Ownership;
 use tract_kv::{Space, files};
 
-use crate::access::Owner;
 use crate::engine::table;
 use crate::error::{engine, io};
 use crate::file::FileHandle;
@@ -23,7 +23,7 @@ pub(crate) fn keep(path: &Path, from: &ReadTransaction, format: u32) -> StoreRes
 /// Writes all keys of a snapshot to a new file, durably, and closes it. The copy is not more
 /// readable than the store.
 fn write(part: &Path, path: &Path, from: &ReadTransaction) -> StoreResult<()> {
-    let handle = FileHandle::create_like(part, path, Owner::IfPermitted).map_err(io(OP))?;
+    let handle = FileHandle::create_like(part, path, Ownership::IfPermitted).map_err(io(OP))?;
     write_to(handle, from, true, OP)?.close().map_err(engine(OP))
 }
 

@@ -9,14 +9,13 @@ use redb::{
     Database, ReadOnlyDatabase, ReadableDatabase, Table, TableDefinition, WriteTransaction,
 };
 use tract_core::store::{
-    Capabilities, Damage, OpenedFile, WipeReport, remove_copies, unfinished_path,
+    Capabilities, Damage, OpenedFile, Ownership, WipeReport, remove_copies, unfinished_path,
 };
 use tract_core::{StoreError, StoreErrorKind, StoreResult};
 use tract_kv::{
     Durability, KvBatch, KvEngine, KvEntry, KvJoining, KvOutcome, KvRead, Scan, Space, Visit, files,
 };
 
-use crate::access::Owner;
 use crate::copy;
 use crate::error::{BACKEND, contained, engine, io, new};
 use crate::file::{FileHandle, release};
@@ -147,7 +146,8 @@ impl RedbEngine {
         let snapshot = self.start_writing(file, op)?.begin_read().map_err(engine(op))?;
         let folder = self.path.parent().unwrap_or(&self.path);
         let part = unfinished_path(&self.path);
-        let handle = FileHandle::create_like(&part, &self.path, Owner::Required).map_err(io(op))?;
+        let handle =
+            FileHandle::create_like(&part, &self.path, Ownership::Required).map_err(io(op))?;
         let unfinished = Unfinished(&part);
         let written = copy::write_to(handle.clone(), &snapshot, self.options.quick_repair, op);
         drop(snapshot);

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use redb::backends::FileBackend;
 use redb::{BackendError, Database, StorageBackend};
 
-use crate::access::{Owner, create_like};
+use tract_core::store::Ownership;
+
+use crate::access::create_like;
 use crate::header;
 
 /// Maximum bytes of held writes. Opening a closed file writes one header, so more means a real
@@ -57,7 +59,7 @@ impl FileHandle {
     }
 
     /// Creates a file that replaces or copies `like`, with its access rights.
-    pub(crate) fn create_like(path: &Path, like: &Path, owner: Owner) -> io::Result<Self> {
+    pub(crate) fn create_like(path: &Path, like: &Path, owner: Ownership) -> io::Result<Self> {
         Self::new(create_like(path, like, owner)?)
     }
 

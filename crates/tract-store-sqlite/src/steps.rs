@@ -5,7 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, TransactionBehavior};
-use tract_core::store::{create_unfinished, format_copy_path, unfinished_copy_path};
+use tract_core::store::{
+    Ownership, copy_access, create_unfinished, format_copy_path, unfinished_copy_path,
+};
 use tract_core::{StoreErrorKind, StoreResult};
 
 use crate::error::{engine, new};
@@ -87,7 +89,7 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
     // Locked until it is renamed, so that no other process removes it as a leftover.
     let locked = create_unfinished(&part).map_err(failed)?;
     // Before it has content: the copy of a private store is private.
-    copy_access(&locked, path).map_err(failed)?;
+    copy_access(&locked, path, Ownership::IfPermitted).map_err(failed)?;
     connection.execute("VACUUM INTO ?1", [name]).map_err(engine("migrate"))?;
     File::open(&part).and_then(|file| file.sync_all()).map_err(failed)?;
     std::fs::rename(&part, &copy).map_err(failed)?;
@@ -95,26 +97,6 @@ fn copied(connection: &Connection, path: &Path, format: u32) -> StoreResult<Path
         let _ = folder.sync_all();
     }
     Ok(copy)
-}
-
-/// Gives a new file the mode of a store, and its owner and group where this process may. If the
-/// group cannot be kept, its members get no more access than all others.
-#[cfg(unix)]
-fn copy_access(file: &File, like: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
-    let (new, old) = (file.metadata()?, std::fs::metadata(like)?);
-    let has_group = new.gid() == old.gid() || fchown(file, None, Some(old.gid())).is_ok();
-    if new.uid() != old.uid() {
-        let _ = fchown(file, Some(old.uid()), None);
-    }
-    let group = if has_group { 0o070 } else { (old.mode() & 0o007) << 3 };
-    file.set_permissions(std::fs::Permissions::from_mode(old.mode() & (0o707 | group)))
-}
-
-/// Access rights depend on the folder on other systems.
-#[cfg(not(unix))]
-fn copy_access(_: &File, _: &Path) -> std::io::Result<()> {
-    Ok(())
 }
 
 #[cfg(test)]

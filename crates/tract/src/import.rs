@@ -19,7 +19,7 @@ pub use tract_import::{
     TokenTotals, UnknownFile, UnknownFormat, UnknownSource, UsageCost, branch_usage,
     cost_of_cache_miss, cost_of_usage, detect as detect_source, export_session,
     import as import_files, import_cached as import_files_cached, read_item, recognize,
-    records_of_line, reject_utf16, session_files, usage,
+    records_of_line, reject_other_encodings, session_files, usage,
 };
 pub use tract_providers::{
     Anomaly, BatchLine, ConversationReader, Dialect, HarExchanges, ImportError, UnpackedLine,

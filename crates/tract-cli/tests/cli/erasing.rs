@@ -286,6 +286,17 @@ fn team(place: &Workspace) -> [Vec<String>; 3] {
     stores
 }
 
+/// The stores of [`team`] with a conversation of Alice's in all of them, whose first message is a leak.
+fn leaked_to_bob(place: &Workspace) -> [Vec<String>; 3] {
+    let stores = team(place);
+    let [alice, bob, _] = &stores;
+    at(place, alice, &["commit", "user", LEAK]);
+    at(place, alice, &["commit", "assistant", "noted"]);
+    at(place, alice, &["push", "team"]);
+    at(place, bob, &["pull", "team", "--all"]);
+    stores
+}
+
 fn at(place: &Workspace, store: &[String], arguments: &[&str]) -> String {
     let store: Vec<&str> = store.iter().map(String::as_str).collect();
     place.ok(&[&store, arguments].concat())
@@ -343,12 +354,8 @@ fn an_erasure_that_is_pushed_leaves_the_branches_of_others_as_they_are() {
 #[test]
 fn an_erasure_that_arrives_edits_the_same_message_on_every_branch() {
     let place = Workspace::empty();
-    let [alice, bob, team] = team(&place);
-    at(&place, &alice, &["commit", "user", LEAK]);
-    at(&place, &alice, &["commit", "assistant", "noted"]);
-    at(&place, &alice, &["push", "team"]);
+    let [alice, bob, team] = leaked_to_bob(&place);
     // Bob continues Alice's conversation on a branch that Alice does not have.
-    at(&place, &bob, &["pull", "team", "--all"]);
     at(&place, &bob, &["branch", "more", "--from", "main"]);
     at(&place, &bob, &["checkout", "more"]);
     at(&place, &bob, &["commit", "user", "continue"]);
@@ -380,11 +387,7 @@ fn script(place: &Workspace, store: &[String], lines: &[&[&str]]) {
 fn an_erasure_that_arrives_takes_all_versions_and_quotes_of_its_message() {
     for verb in ["push", "pull", "copy"] {
         let place = Workspace::empty();
-        let [alice, bob, team] = team(&place);
-        at(&place, &alice, &["commit", "user", LEAK]);
-        at(&place, &alice, &["commit", "assistant", "noted"]);
-        at(&place, &alice, &["push", "team"]);
-        at(&place, &bob, &["pull", "team", "--all"]);
+        let [alice, bob, team] = leaked_to_bob(&place);
         let (quote, version) = (format!("summary: {LEAK}!"), format!("{LEAK}, by Bob"));
         let own = "an unrelated secret of Bob, with a version";
         script(
@@ -452,11 +455,7 @@ fn an_erasure_that_arrives_takes_all_versions_and_quotes_of_its_message() {
 #[test]
 fn a_version_that_is_newer_than_an_erasure_arrives_with_it() {
     let place = Workspace::empty();
-    let [alice, bob, team] = team(&place);
-    at(&place, &alice, &["commit", "user", LEAK]);
-    at(&place, &alice, &["commit", "assistant", "noted"]);
-    at(&place, &alice, &["push", "team"]);
-    at(&place, &bob, &["pull", "team", "--all"]);
+    let [alice, bob, team] = leaked_to_bob(&place);
     at(&place, &alice, &["erase", "#1", "--reason", "leaked", "--yes"]);
     at(&place, &alice, &["edit", "#1", "the door has a code"]);
     assert!(at(&place, &alice, &["push", "team"]).contains("erased 1 blob"));

@@ -11,7 +11,9 @@ use tract_core::block_on;
 use tract_core::json::{self, DecodedText};
 
 use super::steps::{FileReader, ReadError};
-use crate::damage::{LineRules, last_of_repeated_in_lines, read_line, reject_utf16, replacements};
+use crate::damage::{
+    LineRules, last_of_repeated_in_lines, read_line, reject_other_encodings, replacements,
+};
 #[cfg(any(feature = "databases", feature = "langgraph-postgres"))]
 use crate::document::Conversation;
 use crate::document::{Document, MAX_DOCUMENT_BYTES, leading_value, unreadable};
@@ -317,6 +319,6 @@ fn whole(path: &Path) -> io::Result<Vec<u8>> {
         let what = format!("larger than {MAX_DOCUMENT_BYTES} bytes, the most of a document");
         return Err(io::Error::new(io::ErrorKind::InvalidData, what));
     }
-    reject_utf16(&bytes)?;
+    reject_other_encodings(&bytes)?;
     Ok(bytes)
 }
