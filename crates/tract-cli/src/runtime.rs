@@ -19,32 +19,15 @@ pub(crate) fn threads(count: usize) -> crate::failure::Outcome<tokio::runtime::R
 /// Calls `stop` on an interrupt; a second one ends the process at once.
 #[cfg(any(feature = "follow", feature = "http"))]
 pub(crate) async fn on_interrupt(stop: impl FnOnce()) {
-    crate::ending::claim(&[crate::ending::SIGINT]);
-    if tokio::signal::ctrl_c().await.is_err() {
-        return;
-    }
+    let interrupts = crate::ending::claim(&[crate::ending::SIGINT]);
+    interrupts.next().await;
     stop();
-    if tokio::signal::ctrl_c().await.is_ok() {
-        std::process::exit(i32::from(crate::failure::INTERRUPTED));
-    }
+    interrupts.next().await;
+    std::process::exit(i32::from(crate::failure::INTERRUPTED));
 }
 
 /// Waits until the process is interrupted or terminated.
 #[cfg(any(feature = "record", feature = "view"))]
 pub(crate) async fn interrupted() {
-    crate::ending::claim(&[crate::ending::SIGINT, crate::ending::SIGTERM]);
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminated) = signal(SignalKind::terminate()) {
-            tokio::select! {
-                _ = terminated.recv() => return,
-                done = tokio::signal::ctrl_c() => if done.is_ok() { return },
-            }
-        }
-    }
-    // Without signals only the system can end it.
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
-    }
+    crate::ending::claim(&[crate::ending::SIGINT, crate::ending::SIGTERM]).next().await;
 }

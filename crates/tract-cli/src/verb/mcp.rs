@@ -169,12 +169,10 @@ fn call(
                 anstream::eprintln!("{}", escape::line(&line.to_string()));
             }),
         );
-        ending::claim(&[ending::SIGINT]);
+        let interrupts = ending::claim(&[ending::SIGINT]);
         let interrupted = async {
-            // Without signals there are no interrupts.
-            if tokio::signal::ctrl_c().await.is_ok() {
-                cancellation.cancel();
-            }
+            interrupts.next().await;
+            cancellation.cancel();
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -248,11 +246,11 @@ async fn serve(context: &mut Context<'_>, options: tract::serve::ServeOptions) -
     let tract = context.open_to_serve("mcp").await?;
     let host = tract::serve::host(tract.repo().clone(), options);
     let runtime = crate::runtime::threads(2)?;
-    ending::claim(&[ending::SIGINT]);
+    let interrupts = ending::claim(&[ending::SIGINT]);
     let served = runtime.block_on(async {
         tokio::select! {
             served = host.serve_stdio() => served.map_err(Failure::from),
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            _ = interrupts.next() => Ok(()),
         }
     });
     // A pending read of standard input cannot be canceled, and must not keep the process alive.

@@ -4,7 +4,7 @@
 mod receiver;
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tract::core::telemetry::names;
@@ -225,9 +225,7 @@ fn a_collector_that_fails_is_reported_once_and_changes_nothing_else() {
         let mut command = place.command(&["commit", "user", "Hello", "--json"]);
         command.env("OTEL_EXPORTER_OTLP_ENDPOINT", url).env("OTEL_EXPORTER_OTLP_TIMEOUT", timeout);
         command.env("XDG_CACHE_HOME", place.path("caches"));
-        let began = Instant::now();
         let ran = RunOutput::after(&mut command);
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
         assert_eq!(ran.stderr.lines().count(), 1, "once: {ran:?}");
         assert!(ran.stderr.contains(says), "{says}: {ran:?}");

@@ -50,38 +50,30 @@ pub(super) async fn run(proxy: Proxy, words: &[OsString]) -> Outcome<u8> {
 #[cfg(unix)]
 async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
     use rustix::process::{Pid, Signal, kill_process};
-    use tokio::signal::unix::{SignalKind, signal};
 
-    ending::claim(&[ending::SIGINT, ending::SIGTERM, ending::SIGHUP]);
-    let mut interrupted = signal(SignalKind::interrupt())?;
-    let mut terminated = signal(SignalKind::terminate())?;
-    let mut hung_up = signal(SignalKind::hangup())?;
+    let signals = ending::claim(&[ending::SIGINT, ending::SIGTERM, ending::SIGHUP]);
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
-    let send = |signal| {
+    loop {
+        let signal = tokio::select! {
+            status = child.wait() => return status,
+            signal = signals.next() => signal,
+        };
+        let passed_on = match signal {
+            ending::SIGTERM => Signal::TERM,
+            ending::SIGHUP => Signal::HUP,
+            _ => continue,
+        };
         if let Some(pid) = pid {
             // A command that has ended needs no signal.
-            let _ = kill_process(pid, signal);
-        }
-    };
-    loop {
-        tokio::select! {
-            status = child.wait() => return status,
-            _ = interrupted.recv() => {}
-            _ = terminated.recv() => send(Signal::TERM),
-            _ = hung_up.recv() => send(Signal::HUP),
+            let _ = kill_process(pid, passed_on);
         }
     }
 }
 
 #[cfg(not(unix))]
 async fn wait(child: &mut Child) -> std::io::Result<ExitStatus> {
-    ending::claim(&[ending::SIGINT]);
-    loop {
-        tokio::select! {
-            status = child.wait() => return status,
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-        }
-    }
+    let _interrupts = ending::claim(&[ending::SIGINT]);
+    child.wait().await
 }
 
 /// Returns the exit code as a shell would.

@@ -15,8 +15,7 @@ use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 #[cfg(unix)]
-use signal_hook::consts::{SIGABRT, SIGALRM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGABRT, SIGALRM, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
 
 use super::app::App;
 use super::draw::{self, Theme};
@@ -30,6 +29,8 @@ const MOST_COPIED: usize = 1 << 20;
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
     theme: Theme,
+    /// The signals that ask the process to end and may be sent on purpose.
+    signals: ending::Claim,
     /// Whether a signal asked the process to end.
     ended: Arc<AtomicBool>,
     /// Whether a signal asked the process to stop until it is continued.
@@ -45,18 +46,14 @@ impl Screen {
     /// `terminal` if that fails.
     pub(super) fn start(colors: bool) -> Outcome<Self> {
         let ended = Arc::new(AtomicBool::new(false));
-        ending::claim(&[
-            SIGINT,
-            SIGTERM,
+        let signals = ending::claim(&[
+            ending::SIGINT,
+            ending::SIGTERM,
+            // Closing a window also ends the programs started in it.
             #[cfg(unix)]
-            SIGHUP,
+            ending::SIGHUP,
         ]);
-        // Closing a window also ends the programs started in it.
         for signal in [
-            SIGINT,
-            SIGTERM,
-            #[cfg(unix)]
-            SIGHUP,
             #[cfg(unix)]
             SIGQUIT,
             // Sent by mistake, they would end the process without restoring the terminal.
@@ -90,13 +87,16 @@ impl Screen {
             before(panic);
         }));
         let theme = Theme { colors };
-        let screen = Self { terminal: terminal()?, theme, ended, stopped, is_away };
+        let screen = Self { terminal: terminal()?, theme, signals, ended, stopped, is_away };
         enter().map_err(failed)?;
         Ok(screen)
     }
 
     /// Returns whether a signal asked the process to end.
     pub(super) fn is_ended(&self) -> bool {
+        if self.signals.arrived().is_some() {
+            self.ended.store(true, Ordering::Relaxed);
+        }
         self.ended.load(Ordering::Relaxed)
     }
 
