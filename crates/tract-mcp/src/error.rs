@@ -152,8 +152,9 @@ pub enum McpError {
     Arguments(tract_core::json::JsonError),
 }
 
-/// The code with which the SDKs of the protocol report that a request timed out.
-const REQUEST_TIMEOUT: i32 = -32001;
+/// The codes with which SDKs and gateways report that a request did not end: its connection closed,
+/// it timed out, an internal error, it was cancelled.
+const UNFINISHED: [i32; 4] = [-32000, -32001, -32603, -32800];
 
 /// A result of this crate.
 pub type Result<T, E = McpError> = std::result::Result<T, E>;
@@ -239,8 +240,7 @@ impl McpError {
             Self::Unreachable { connected, .. } => *connected,
             // 408 is a timeout; other statuses from 400 to 499 reject the request.
             Self::Status { status, .. } => *status == 408 || *status >= 500 || *status < 300,
-            // SDKs report a timeout between a gateway and the server under this code.
-            Self::Refused { code, .. } => *code == REQUEST_TIMEOUT,
+            Self::Refused { code, .. } => UNFINISHED.contains(code),
             Self::Start { .. }
             | Self::Handshake { .. }
             | Self::KeepsEnding { .. }

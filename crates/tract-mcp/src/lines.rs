@@ -7,6 +7,7 @@ use rmcp::RoleClient;
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
+use tract_core::json::decode;
 
 use crate::answers::Answers;
 use crate::error::McpError;
@@ -110,9 +111,9 @@ where
                 Read::End => return None,
                 Read::Line => {
                     let line = std::mem::take(&mut self.line);
-                    let text = String::from_utf8_lossy(&line);
-                    // Some programs write a byte order mark before their first line.
-                    let text = text.trim_start_matches('\u{feff}').trim();
+                    // Without a byte order mark, and with half emojis replaced.
+                    let text = decode(&line).text;
+                    let text = text.trim();
                     if text.is_empty() {
                         continue;
                     }

@@ -303,12 +303,29 @@ impl McpServer {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let list = ListToolsRequest { params: Some(params), ..Default::default() };
             let request = ClientRequest::ListToolsRequest(list);
-            let raw = self.send(reach, request, context, "tools/list", deadline).await?;
+            let sent = self.send(reach, request, context, "tools/list", deadline).await;
+            let raw = match sent {
+                Err(error @ (McpError::SessionLost { .. } | McpError::Cancelled)) => {
+                    return Err(error);
+                }
+                // The tools of the pages before are usable.
+                Err(error) if !cursors.is_empty() => {
+                    reading.warn(format!("a later page of the list failed: {error}"));
+                    break;
+                }
+                sent => sent?,
+            };
             if let Err(limit) = reading.count(&raw, limit_bytes) {
                 reading.warn(limit);
                 break;
             }
-            let page = ListedPage::read(&raw).map_err(|why| self.broke(&why))?;
+            let page = match ListedPage::read(&raw) {
+                Err(why) if !cursors.is_empty() => {
+                    reading.warn(format!("a later page of the list is invalid: {why}"));
+                    break;
+                }
+                page => page.map_err(|why| self.broke(&why))?,
+            };
             for tool in page.tools {
                 if let Err(limit) = reading.add(self, tool.get()) {
                     reading.warn(limit);

@@ -190,9 +190,10 @@ impl Exchange {
         let text = self.secrets.mask_json(&text);
         let refusal = serde_json::from_str::<Refusal>(&text).ok().map(|refusal| refusal.error);
         let message = refusal.as_ref().map_or(&*text, |error| &error.message);
-        // The protocol uses 404 for a session that is gone; some servers send 400.
+        // The protocol uses 404 for a session that is gone; some servers send 400. A call whose
+        // session is gone is sent again, so a tool's own error must not be mistaken for that.
         let of_session = status == StatusCode::NOT_FOUND
-            || status == StatusCode::BAD_REQUEST && message.to_lowercase().contains("session");
+            || status == StatusCode::BAD_REQUEST && is_about_session(message);
         if has_session && of_session {
             return McpError::SessionLost { server };
         }
@@ -240,6 +241,16 @@ struct RefusalError {
     code: i32,
     #[serde(default)]
     message: String,
+}
+
+/// Returns whether an error names the session of the protocol: `Bad Request: No valid session ID`, but
+/// not `checkout session could not be confirmed`.
+fn is_about_session(message: &str) -> bool {
+    let message = message.trim().to_lowercase();
+    let message = message.strip_prefix("bad request").unwrap_or(&message);
+    let mut words = message.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let qualifiers = ["no", "valid", "invalid", "unknown", "expired", "missing", "mcp", "the"];
+    words.find(|word| !qualifiers.contains(word)) == Some("session")
 }
 
 /// The beginning of a text that is shown to people, on one line.

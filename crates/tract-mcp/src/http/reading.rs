@@ -83,7 +83,8 @@ impl Exchange {
                 return Err(self.cut_off());
             };
             tokio::time::sleep(wait(&events)).await;
-            response = self.get(Some(last_id)).await?;
+            // The server received the request: no error of this one rejects it.
+            response = self.get(Some(last_id)).await.map_err(|_| self.cut_off())?;
             if content_type(&response) != "text/event-stream" {
                 return Err(self.cut_off());
             }
@@ -137,7 +138,8 @@ impl Exchange {
     /// Delivers messages; returns whether the answer to the request was among them.
     async fn deliver(&self, text: &str, request: Option<(&OutgoingMessage, &str)>) -> bool {
         // Masked before it is parsed: its content is printed, stored and sent to models.
-        let text = self.secrets.mask_json(text.trim_start_matches('\u{feff}').trim());
+        let text = json::decode(text.as_bytes()).text;
+        let text = self.secrets.mask_json(text.trim());
         let text = &*text;
         let mut answered = false;
         // Older servers may put several messages into a list.

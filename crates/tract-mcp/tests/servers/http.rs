@@ -103,6 +103,69 @@ async fn a_stream_that_broke_off_is_taken_up_where_it_ended() {
 }
 
 #[tokio::test]
+async fn a_call_whose_stream_cannot_be_resumed_is_not_sent_again() {
+    for resumes_with in [404, 400, 401, 405, 500] {
+        let web = Web::start(ServerBehavior { resumes_with, ..ServerBehavior::default() });
+        let server = connect(&web, ServerOptions::default()).await;
+        let error = server.call("pay", "{}", &context()).await.unwrap_err();
+        assert!(error.may_have_run(), "{resumes_with}: {error:?}");
+        assert_eq!(error.code(), "mcp_cut", "{resumes_with}");
+        assert_eq!(web.manner.lock().unwrap().paid, 1, "{resumes_with}");
+        server.close().await;
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_tool_that_mentions_a_session_is_not_a_lost_session() {
+    let web = Web::start(ServerBehavior::default());
+    let server = connect(&web, ServerOptions::default()).await;
+    let error = server.call("pay_unconfirmed", "{}", &context()).await.unwrap_err();
+    assert!(error.to_string().contains("could not be confirmed"), "{error:?}");
+    assert!(error.may_have_run(), "{error:?}");
+    assert_eq!(web.manner.lock().unwrap().paid, 1);
+    server.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_a_gateway_reports_as_unfinished_may_have_run() {
+    let web = Web::start(ServerBehavior::default());
+    let server = connect(&web, ServerOptions::default()).await;
+    for tool in ["closed", "internal", "aborted"] {
+        let error = server.call(tool, "{}", &context()).await.unwrap_err();
+        assert!(error.may_have_run(), "{tool}: {error:?}");
+    }
+    let error = server.call("bad_request", "{}", &context()).await.unwrap_err();
+    assert!(!error.may_have_run(), "its arguments are rejected: {error:?}");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn half_an_emoji_in_a_result_is_replaced() {
+    let web = Web::start(ServerBehavior::default());
+    let server = connect(&web, ServerOptions::default()).await;
+    let result = server.call("half_emoji", "{}", &context()).await.unwrap();
+    assert_eq!(result.text(), "ok \u{fffd}");
+    server.close().await;
+}
+
+#[tokio::test]
+async fn tools_of_the_pages_before_one_that_fails_are_listed() {
+    let page = |name: &str| format!(r#"[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]"#);
+    let web = Web::start(ServerBehavior {
+        pages: vec![page("one"), page("two"), page("three")],
+        failing_page: Some(2),
+        ..ServerBehavior::default()
+    });
+    let server = connect(&web, ServerOptions::default()).await;
+    let listing = server.tools().await.unwrap();
+    let names: Vec<&str> = listing.tools.iter().map(|tool| tool.origin()).collect();
+    assert_eq!(names, ["one", "two"]);
+    let warnings: Vec<String> = listing.warnings.iter().map(ToString::to_string).collect();
+    assert!(warnings.iter().any(|text| text.contains("no more pages")), "{warnings:?}");
+    server.close().await;
+}
+
+#[tokio::test]
 async fn a_forgotten_session_is_replaced() {
     for says_400 in [false, true] {
         let web = Web::start(ServerBehavior { says_400, ..ServerBehavior::default() });

@@ -30,6 +30,12 @@ pub(crate) struct ServerBehavior {
     pub(crate) cancelled: u32,
     /// The request whose answer came half.
     pub(crate) half: String,
+    /// The number of payments.
+    pub(crate) paid: u32,
+    /// The status of its answer to a client that resumes the stream of a payment.
+    pub(crate) resumes_with: u16,
+    /// The first page whose request fails.
+    pub(crate) failing_page: Option<usize>,
 }
 
 #[derive(Clone)]
@@ -87,6 +93,9 @@ fn reply(manner: &mut ServerBehavior, request: &HttpRequest) -> HttpAnswer {
             let whole = result(&manner.half, &text("whole"));
             answer(200, STREAM, format!("id: end\ndata: {whole}\n\n"))
         }
+        "GET" if request.header("last-event-id") == Some("paying") => {
+            answer(manner.resumes_with, "", "")
+        }
         "GET" if manner.tells => {
             let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
             let log = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"hello"}}"#;
@@ -126,6 +135,9 @@ fn post(manner: &mut ServerBehavior, body: &str) -> HttpAnswer {
                 Some(_) => format!(r#","nextCursor":"{}""#, at + 1),
                 None => String::new(),
             };
+            if manner.failing_page.is_some_and(|failing| failing <= at) {
+                return answer(500, "text/plain", "no more pages");
+            }
             let page = manner.pages.get(at).map_or("[]", String::as_str);
             answer(200, JSON, result(id, &format!(r#"{{"tools":{page}{next}}}"#)))
         }
@@ -169,6 +181,25 @@ fn call(manner: &mut ServerBehavior, id: &str, params: &Params<'_>) -> HttpAnswe
             JSON,
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"bad arguments"}}"#,
         ),
+        "pay" => {
+            manner.paid += 1;
+            answer(200, STREAM, "id: paying\nretry: 1\ndata:\n\n")
+        }
+        "pay_unconfirmed" => {
+            manner.paid += 1;
+            let error = r#"{"code":-32000,"message":"checkout session could not be confirmed"}"#;
+            answer(400, JSON, format!(r#"{{"jsonrpc":"2.0","id":null,"error":{error}}}"#))
+        }
+        "closed" | "internal" | "aborted" => {
+            let code = match params.name.as_str() {
+                "closed" => -32000,
+                "internal" => -32603,
+                _ => -32800,
+            };
+            let error = format!(r#"{{"code":{code},"message":"Connection closed"}}"#);
+            answer(200, JSON, format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#))
+        }
+        "half_emoji" => answer(200, JSON, result(id, &text(r"ok \ud83d"))),
         "html" => answer(200, "text/html", "<h1>It works!</h1>"),
         "nothing" => answer(202, "", ""),
         "elsewhere" => answer(307, "", "").header("location", "http://example.com/"),
