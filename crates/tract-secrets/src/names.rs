@@ -1,7 +1,7 @@
 //! Names that identify credentials, of members, variables, parameters, headers and elements.
 
 /// Names that identify credentials, in lower case and without separators.
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "accesskeyid",
     "assertion",
     "auth",
@@ -28,6 +28,7 @@ const NAMES: [&str; 26] = [
     "tokenvalue",
     "totp",
     "xamzsignature",
+    "xgoogsignature",
 ];
 
 /// Suffixes of names that identify credentials, as in `github_token`.

@@ -58,6 +58,8 @@ const TEXTS: &[&str] = &[
     "authorization=Basic YWRhOmg3R2sy",
     "sending request with bearer §t to the server",
     "Cookie: sid=§t; theme=dark",
+    "cookie: a=1; theme=dark; session=§t; b=2",
+    "curl -b 'lang=en; sid=§t' https://h.test",
     "Set-Cookie: session=§t; Path=/; HttpOnly",
     r#"{"cookies":{"sid":"§t"}}"#,
     r#"{"cookies":[{"name":"sid","value":"§t","domain":"h.test","httpOnly":true}]}"#,
