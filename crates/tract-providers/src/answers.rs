@@ -79,7 +79,9 @@ pub(crate) fn usage(counts: &Fields<'_>, input: &str, output: &str) -> Usage {
     read.output_tokens = count(counts, &output);
     let details = |side: &str| counts.some(&format!("{side}_details"))?.object().ok();
     let detail = |side: &str, key: &str| count(&details(side)?, key);
-    read.cached_tokens = detail(&input, "cached_tokens");
+    // DeepSeek counts them next to the total.
+    read.cached_tokens =
+        detail(&input, "cached_tokens").or_else(|| count(counts, "prompt_cache_hit_tokens"));
     let requests = details(&input);
     // OpenAI's name, LiteLLM's, and Anthropic's, which proxies pass on.
     let written = requests.as_ref().and_then(|details| {

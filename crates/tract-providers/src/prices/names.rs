@@ -40,17 +40,59 @@ pub(super) fn lower(model: &str) -> String {
 /// case and may contain a host, a region, a company, a version of the host and a date.
 pub(super) fn variants(name: &str) -> Vec<String> {
     let last = name.rsplit('/').next().unwrap_or(name).replace('@', "-");
-    let last = last.strip_suffix("-default").unwrap_or(&last);
-    let last = without_host_version(without_prefixes(last));
+    let last = last.strip_suffix("-default").or(last.strip_suffix(":latest")).unwrap_or(&last);
+    let last = without_host_version(without_prefixes(without_provider(last)));
+    let plain = without_effort(last);
     let mut names: Vec<String> = Vec::new();
-    for base in [Some(last), undated(last)].into_iter().flatten() {
-        for variant in [base.to_owned(), base.replace('.', "-"), dotted(base)] {
-            if !names.contains(&variant) {
-                names.push(variant);
+    for base in [Some(last), undated(last), plain, plain.and_then(undated)].into_iter().flatten() {
+        for base in [Some(base.to_owned()), family_first(base)].into_iter().flatten() {
+            for variant in [base.clone(), base.replace('.', "-"), dotted(&base)] {
+                if !names.contains(&variant) {
+                    names.push(variant);
+                }
             }
         }
     }
     names
+}
+
+/// Removes the provider that libraries write before a model: `openai:gpt-5`.
+fn without_provider(name: &str) -> &str {
+    const PROVIDERS: [&str; 13] = [
+        "anthropic",
+        "azure",
+        "bedrock",
+        "deepseek",
+        "gemini",
+        "google",
+        "google-gla",
+        "google-vertex",
+        "groq",
+        "mistral",
+        "openai",
+        "openrouter",
+        "xai",
+    ];
+    match name.split_once(':') {
+        Some((provider, model)) if PROVIDERS.contains(&provider) && !model.is_empty() => model,
+        _ => name,
+    }
+}
+
+/// Returns a name without the effort that editors add to it; `None` if it has none.
+fn without_effort(name: &str) -> Option<&str> {
+    const EFFORTS: [&str; 6] = ["-xhigh", "-high", "-medium", "-low", "-minimal", "-thinking"];
+    EFFORTS.iter().find_map(|effort| name.strip_suffix(effort))
+}
+
+/// Writes the family of a Claude model before its version: `claude-4.5-sonnet` is
+/// `claude-sonnet-4.5`. `None` for other names; `claude-3-5-sonnet` is a name of its own.
+fn family_first(name: &str) -> Option<String> {
+    let (version, family) = name.strip_prefix("claude-")?.split_once('-')?;
+    let is_version = version.starts_with(|c: char| ('4'..='9').contains(&c))
+        && version.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let is_family = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphabetic());
+    (is_version && is_family).then(|| format!("claude-{family}-{version}"))
 }
 
 fn without_prefixes(name: &str) -> &str {
@@ -186,9 +228,16 @@ mod tests {
             "anthropic/claude-sonnet-4.5",
             "Claude-Sonnet-4-5[1m]",
             "claude-sonnet-4-5@default",
+            "anthropic:claude-sonnet-4-5",
+            "claude-4.5-sonnet",
+            "claude-4.5-sonnet-thinking",
+            "claude-sonnet-4-5:latest",
         ] {
             let names = variants(&lower(name));
             assert!(names.iter().any(|name| name == "claude-sonnet-4-5"), "{name}: {names:?}");
+        }
+        for name in ["openai:gpt-5", "gpt-5-high", "openai/gpt-5-minimal", "gpt-5:latest"] {
+            assert!(variants(name).contains(&"gpt-5".to_owned()), "{name}");
         }
         assert!(variants("gpt-5-1").contains(&"gpt-5.1".to_owned()));
         assert_eq!(variants("gpt-4o-2024-08-06"), ["gpt-4o-2024-08-06", "gpt-4o"]);
