@@ -502,20 +502,27 @@ impl Params {
     /// answers that Anthropic never accepts is repaired, and listed.
     fn with_recorded(mut self, members: &JsonText) -> Self {
         let Body::Object(_) = &self.body else { return self };
-        for (key, raw) in json::split_object(members.as_str()).unwrap_or_default() {
+        let members = json::split_object(members.as_str()).unwrap_or_default();
+        let has_tools = members.iter().any(|(key, _)| key == "tools");
+        for (key, raw) in members {
             let adapter = profile_of(self.form.dialect()).adapter;
             let is_listed =
                 key == "tools" && (self.get("tools").is_some() || adapter.is_tool_layout(raw));
             if !is_listed {
                 self.set(&key, raw.to_owned());
             }
-            if let ("functions", Body::Object(body)) = (key.as_str(), &mut self.body) {
+            let is_legacy = key == "functions" && !has_tools && is_filled_list(raw);
+            if let (true, Body::Object(body)) = (is_legacy, &mut self.body) {
                 body.retain(|(name, _)| name != "tools");
             }
         }
         profile_of(self.form.dialect()).adapter.repair_recorded(&mut self);
         self
     }
+}
+
+fn is_filled_list(raw: &str) -> bool {
+    json::split_array(raw).is_ok_and(|items| !items.is_empty())
 }
 
 /// Writes the neutral form: recorded messages, identified by their commits.

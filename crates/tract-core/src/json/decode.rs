@@ -14,7 +14,7 @@ pub enum TextDamage {
     UnpairedSurrogate,
     /// Bytes that are not UTF-8. They are replaced by U+FFFD, or by a space outside of strings.
     InvalidBytes,
-    /// An unescaped control character. It is replaced by its escape, or by a space outside of
+    /// An unescaped control character, in a string also a tab. It is replaced by its escape, or by a space outside of
     /// strings.
     ControlCharacter,
 }
@@ -83,6 +83,7 @@ pub fn decode(bytes: &[u8]) -> DecodedText<'_> {
     let has_control =
         bytes.chunks(256).any(|chunk| chunk.iter().filter(|b| is_control(b)).count() > 0);
     if !has_control
+        && !has_tab_in_string(bytes)
         && let Ok(text) = std::str::from_utf8(bytes)
         && !has_unpaired(text)
     {
@@ -100,6 +101,24 @@ pub fn decode(bytes: &[u8]) -> DecodedText<'_> {
     }
     let Decoder { out, replaced, count, .. } = decoder;
     DecodedText { text: Cow::Owned(out), replaced, count }
+}
+
+/// Returns whether a string of a JSON text contains a tab that is not escaped.
+fn has_tab_in_string(bytes: &[u8]) -> bool {
+    if !bytes.contains(&b'\t') {
+        return false;
+    }
+    let (mut in_string, mut is_escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b'\t' if in_string => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Returns whether a text contains an escape of half a surrogate pair.
@@ -175,7 +194,11 @@ impl Decoder {
         while let Some(first) = rest.chars().next() {
             let len = match (first, self.string) {
                 ('\\', Some(_)) => self.escape(rest),
-                (control, _) if control < ' ' && !matches!(control, '\t' | '\n' | '\r') => {
+                // A line break may end a record that was cut within a string.
+                (control, string)
+                    if control < ' '
+                        && !matches!((control, string), ('\t', None) | ('\n' | '\r', _)) =>
+                {
                     let escape = format!("\\u{:04x}", u32::from(control));
                     self.replace(TextDamage::ControlCharacter, 1, &escape);
                     1
@@ -384,6 +407,12 @@ mod tests {
         let found: Vec<String> = decoded.replaced.iter().map(ToString::to_string).collect();
         assert_eq!(found, places);
         assert_eq!(decode(decoded.text.as_bytes()).count, 0, "it is right now");
+    }
+
+    #[test]
+    fn a_tab_in_a_string_is_escaped() {
+        let fixed = "{\t\"a\": \"x\\u0009y\\\\\"}";
+        check(b"{\t\"a\": \"x\ty\\\\\"}", fixed, &["a: a control character was replaced"]);
     }
 
     #[test]

@@ -30,7 +30,10 @@ pub(crate) fn is_content(message: &Fields<'_>) -> bool {
     let parts = message.get("parts").and_then(|parts| parts.array().ok());
     let is_part = |part: &Node<'_>| {
         let Ok(part) = part.object() else { return false };
-        !part.has("type") && PART_MEMBERS.iter().any(|name| member(&part, name).is_some())
+        // Other formats have parts with a text, too, and a member for their type.
+        !part.has("type")
+            && !part.has("kind")
+            && PART_MEMBERS.iter().any(|name| member(&part, name).is_some())
     };
     !message.has("content") && parts.is_some_and(|parts| parts.first().is_some_and(is_part))
 }
