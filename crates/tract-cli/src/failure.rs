@@ -98,7 +98,8 @@ impl Failure {
     pub(crate) fn no_store(folder: &Path) -> Self {
         let folder = folder.display();
         Self::new(STORE, "no_store", format!("no store in {folder} or above it")).note(
-            "`tract init` creates one here; `--store sqlite:PATH` or TRACT_STORE names another",
+            "`tract init` and `tract import` create one here; `--store sqlite:PATH` or TRACT_STORE \
+             names another",
         )
     }
 
@@ -253,7 +254,11 @@ impl From<tract::Error> for Failure {
             source = cause.source();
         }
         let exit = if error.is_store_failure() { STORE } else { NO };
-        Self { causes, notes: error.notes(), ..Self::new(exit, error.code(), error.to_string()) }
+        let mut notes = error.notes();
+        if matches!(error.code(), "unknown_branch" | "unknown_revision") {
+            notes.push("`tract sessions WORDS` finds a conversation by its title".to_owned());
+        }
+        Self { causes, notes, ..Self::new(exit, error.code(), error.to_string()) }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Command, CommandFactory, FromArgMatches as _};
 
 use crate::args::Cli;
@@ -40,10 +41,41 @@ pub(crate) fn parse(
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<(Cli, String), clap::Error> {
     let mut command = command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let matches = command
+        .try_get_matches_from_mut(arguments)
+        .map_err(|error| with_similar_verb(error, &command))?;
     let verb = matches.subcommand_name().unwrap_or_default().to_owned();
     let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     Ok((cli, verb))
+}
+
+/// Verbs of other programs, and the verb that does the same here.
+const FOREIGN_VERBS: [(&str, &str); 6] = [
+    ("find", "search"),
+    ("history", "log"),
+    ("list", "sessions"),
+    ("ls", "sessions"),
+    ("rm", "drop"),
+    ("web", "view"),
+];
+
+/// Suggests the most similar verb only: of several, the user would try the first.
+fn with_similar_verb(mut error: clap::Error, command: &Command) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let is_verb = |name: &String| command.find_subcommand(name).is_some();
+    match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) if !names.iter().all(is_verb) => return error,
+        _ => {}
+    }
+    let foreign = FOREIGN_VERBS.iter().find(|(name, _)| name == word).map(|(_, verb)| *verb);
+    let verbs = || command.get_subcommands().map(Command::get_name);
+    let similar = foreign.or_else(|| tract::core::nearest(word, verbs()));
+    if let Some(similar) = similar.map(str::to_owned) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![similar]));
+    }
+    error
 }
 
 /// Sets the help of a verb and of its subcommands.

@@ -35,12 +35,11 @@ pub(crate) fn is_stdin(path: &Path) -> bool {
 /// Opens a file, or standard input for `-`. A byte order mark is skipped.
 pub(crate) fn open(path: &Path) -> Outcome<Box<dyn BufRead>> {
     let mut reader = reader(path)?;
-    let mut begun = Vec::with_capacity(MARK.len());
-    (&mut reader)
-        .take(MARK.len() as u64)
-        .read_to_end(&mut begun)
-        .map_err(|error| Failure::file(path, &error))?;
-    if begun == MARK { Ok(reader) } else { Ok(Box::new(io::Cursor::new(begun).chain(reader))) }
+    // Four bytes show the encoding.
+    let mut start = Vec::with_capacity(4);
+    (&mut reader).take(4).read_to_end(&mut start).map_err(|error| Failure::file(path, &error))?;
+    let kept = start.strip_prefix(MARK).unwrap_or(&start).to_owned();
+    Ok(Box::new(io::Cursor::new(kept).chain(reader)))
 }
 
 /// The byte order mark U+FEFF in UTF-8.
@@ -195,19 +194,28 @@ pub(crate) fn text_or_stdin(text: Option<String>) -> Outcome<String> {
     }
 }
 
-/// Returns a replacement text: given on the command line, or standard input if it is absent or `-`.
-/// Empty input is rejected, because it usually means that a script failed.
+/// Returns the text of a message: given on the command line, or standard input if it is absent or
+/// `-`. Empty input is rejected, because it usually means that a script failed.
 ///
 /// # Errors
 /// `empty_input` if standard input is empty.
-pub(crate) fn replacement(text: Option<String>) -> Outcome<String> {
+pub(crate) fn message_text(text: Option<String>) -> Outcome<String> {
     let is_given = text.as_deref().is_some_and(|text| text != "-");
     let text = text_or_stdin(text)?;
     if text.is_empty() && !is_given {
         return Err(Failure::no("empty_input", "standard input is empty; nothing was changed")
-            .note("give the text after REV; \"\" makes the message empty"));
+            .note("give the text on the command line; \"\" makes the message empty"));
     }
     Ok(text)
+}
+
+/// Reads the maximum length of a listing; 0 means no limit. Clap prints the error.
+pub(crate) fn limit(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Ok(usize::MAX),
+        Ok(limit) => Ok(limit),
+        Err(_) => Err("it is a number, or 0 for all".to_owned()),
+    }
 }
 
 /// Reads a lower bound of a listing: a time, a day (its first moment, UTC), or a duration before

@@ -1,5 +1,7 @@
 //! Revisions from the command line.
 
+use std::fmt::Write as _;
+
 use tract::core::RepoName;
 use tract::engine::SessionQuery;
 use tract::{CommitId, Error, OpenOptions, Result, Tract};
@@ -7,6 +9,7 @@ use tract::{CommitId, Error, OpenOptions, Result, Tract};
 use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::out::Output;
+use crate::render::count;
 
 /// Maximum number of conversations that a failure lists.
 const LISTED_TITLES: usize = 10;
@@ -76,11 +79,12 @@ pub(crate) async fn resolve_head_or_title(
     };
     let query = SessionQuery { text: Some(words.to_owned()), ..SessionQuery::default() };
     let mut sessions = tract.sessions(&query).await?;
-    let has_words = |title: &str| {
-        let title = title.to_lowercase();
-        words.to_lowercase().split_whitespace().all(|word| title.contains(word))
-    };
-    sessions.retain(|session| session.title.as_deref().is_some_and(has_words));
+    sessions.retain(|session| session.title_has(words));
+    let is_exact = |title: &str| title.to_lowercase() == words.to_lowercase();
+    let mut exact = sessions.iter().filter(|one| one.title.as_deref().is_some_and(is_exact));
+    if let (Some(session), None) = (exact.next().cloned(), exact.next()) {
+        sessions = vec![session];
+    }
     let line = |title: Option<&str>| escape::line(title.unwrap_or_default()).to_string();
     match sessions.as_slice() {
         [] => Err(unknown.into()),
@@ -133,6 +137,40 @@ pub(crate) async fn searched_heads(
         true => branch_heads(tract).await,
         false => Ok(heads),
     }
+}
+
+/// Describes where a search found nothing, followed by what it left out: other branches if the user
+/// named none, and hidden messages.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) async fn nothing_in(
+    tract: &Tract,
+    searched: &[(String, CommitId)],
+    is_default: bool,
+    hidden: bool,
+) -> Result<String> {
+    let mut text = match searched {
+        [] => return Ok("an empty repository: `tract import` and `tract commit` add to it".into()),
+        [(one, _)] => {
+            let titles = crate::titles::Titles::read(tract).await;
+            titles.get(one).map_or_else(
+                || escape::line(one).into_owned(),
+                |title| format!("\"{}\"", escape::line(title)),
+            )
+        }
+        many => count(many.len(), "branch"),
+    };
+    if is_default && searched.len() == 1 {
+        let branches = tract.branches().list().await?.len();
+        if branches > 1 {
+            let _ = write!(text, "; --all searches all {}", count(branches, "branch"));
+        }
+    }
+    if !hidden {
+        text.push_str("; --hidden searches what was edited or hidden too");
+    }
+    Ok(text)
 }
 
 /// Returns the heads of all branches, by name.

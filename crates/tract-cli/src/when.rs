@@ -14,6 +14,11 @@ pub(crate) fn minute(at_us: i64) -> Option<String> {
     local(at_us, "%Y-%m-%d %H:%M")
 }
 
+/// As [`minute`], with seconds.
+pub(crate) fn second(at_us: i64) -> Option<String> {
+    local(at_us, "%Y-%m-%d %H:%M:%S")
+}
+
 /// Formats a time in the last week as its distance from now (`3 h ago`), any other as its day.
 pub(crate) fn ago(at_us: i64) -> Option<String> {
     let seconds = SystemClock.now_us().saturating_sub(at_us).div_euclid(SECOND_US);

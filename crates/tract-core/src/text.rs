@@ -150,17 +150,25 @@ pub fn count(n: usize, thing: &str) -> String {
 ///
 /// ```
 /// use tract_core::text::compact;
-/// assert_eq!([compact(999), compact(1_250), compact(48_900)], ["999", "1.2k", "48k"]);
-/// assert_eq!([compact(1_200_000), compact(2_000_000_000)], ["1.2M", "2.0G"]);
+/// assert_eq!([compact(999), compact(1_250), compact(48_900)], ["999", "1.3k", "49k"]);
+/// assert_eq!([compact(999_999), compact(2_000_000_000)], ["1.0M", "2.0G"]);
 /// ```
 pub fn compact(number: u64) -> String {
-    let units = [(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")];
-    match units.into_iter().find(|(size, _)| number >= *size) {
-        Some((size, unit)) if number < 10 * size => {
-            format!("{}.{}{unit}", number / size, number % size * 10 / size)
+    if number < 1_000 {
+        return number.to_string();
+    }
+    let rounded = |unit: u64| number.saturating_add(unit / 2) / unit;
+    for (size, unit) in [(1_000, "k"), (1_000_000, "M")] {
+        let (tenths, whole) = (rounded(size / 10), rounded(size));
+        match (tenths, whole) {
+            (..100, _) => return format!("{}.{}{unit}", tenths / 10, tenths % 10),
+            (_, ..1_000) => return format!("{whole}{unit}"),
+            _ => {}
         }
-        Some((size, unit)) => format!("{}{unit}", number / size),
-        None => number.to_string(),
+    }
+    match (rounded(100_000_000), rounded(1_000_000_000)) {
+        (tenths @ ..100, _) => format!("{}.{}G", tenths / 10, tenths % 10),
+        (_, whole) => format!("{whole}G"),
     }
 }
 

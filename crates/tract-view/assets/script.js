@@ -84,7 +84,8 @@
   function plan() { if (!isPlanned && document.querySelector(".outline")) { isPlanned = true; requestAnimationFrame(mark); } }
   window.addEventListener("scroll", plan, { passive: true });
   plan();
-  // Rows of the table of sessions are filtered while somebody types, with all words in any order.
+  // Rows of the table of sessions are filtered while somebody types, with all words in any order; after a
+  // pause the server filters all sessions, also those of other pages.
   var filter = document.querySelector("input[data-filters]");
   if (filter) {
     filter.addEventListener("input", function () {
@@ -102,6 +103,14 @@
       var count = document.getElementById("shown");
       if (count) { count.textContent = words.length ? shown + " shown" : ""; }
     });
+    var pause = null;
+    var search = function () {
+      history.replaceState(null, "", "/?" + new URLSearchParams(new FormData(filter.form)));
+      refresh(seen).then(null, function () { filter.form.submit(); });
+    };
+    if (window.fetch) {
+      filter.form.addEventListener("input", function () { clearTimeout(pause); pause = setTimeout(search, 300); });
+    }
   }
   var live = document.body.getAttribute("data-live");
   if (!live || !window.fetch) { return; }
@@ -141,7 +150,9 @@
     if (place && place.textContent !== text) { place.textContent = text; }
   }
   function refresh(head) {
-    return get(location.href).then(function (text) {
+    var url = location.href;
+    return get(url).then(function (text) {
+      if (url !== location.href) { return; }
       var page = new DOMParser().parseFromString(text, "text/html");
       var fresh = page.querySelector("main");
       var main = document.querySelector("main");

@@ -33,7 +33,7 @@ pub struct HtmlExport {
 /// # Errors
 /// If a revision is unknown, data is damaged, or the store fails.
 pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<HtmlExport> {
-    let mut bodies: Vec<Markup> = Vec::with_capacity(revisions.len());
+    let mut bodies: Vec<(String, Markup)> = Vec::with_capacity(revisions.len());
     let mut redacted = 0;
     for (part, revision) in revisions.iter().enumerate() {
         let mut context = load::context(repo, revision).await?;
@@ -52,17 +52,18 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
         let shown = load::messages(repo, messages.iter(), 1, messages.len()).await?;
         let subagents = &context.subagents;
         let options = TranscriptOptions { most: MOST, linked: false, part, subagents };
-        bodies.push(pages::transcript(&context, 1, &shown, options));
+        let name = visible(context.name()).into_owned();
+        bodies.push((name, pages::transcript(&context, 1, &shown, options)));
     }
-    let title = match revisions {
-        [one] => visible(one).into_owned(),
+    let title = match bodies.as_slice() {
+        [(name, _)] => name.clone(),
         many => format!("{} conversations", many.len()),
     };
-    let many = revisions.len() > 1;
+    let many = bodies.len() > 1;
     let main = html! {
-        @for (revision, body) in revisions.iter().zip(&bodies) {
+        @for (name, body) in &bodies {
             @if many {
-                details { summary { b { (visible(revision)) } } (body) }
+                details { summary { b { (name) } } (body) }
             } @else { (body) }
         }
     };

@@ -10,6 +10,7 @@ use super::log::RoleWord;
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::input;
 use crate::markdown;
 use crate::out::Output;
 use crate::render::{self, count, number};
@@ -33,8 +34,8 @@ pub(crate) struct Cat {
     /// The revision, or words of the title of one conversation.
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: Vec<String>,
-    /// Print only the last N messages [default: all]
-    #[arg(long, short = 'n', value_name = "N")]
+    /// Print only the last N messages; 0 for all [default: all]
+    #[arg(long, short = 'n', value_name = "N", value_parser = input::limit)]
     limit: Option<usize>,
     /// Print only messages of this role; may be given several times.
     #[arg(long, value_enum)]

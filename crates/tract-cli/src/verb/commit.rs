@@ -100,7 +100,9 @@ fn draft(commit: Commit) -> Outcome<Draft> {
     // For a message of calls alone, standard input is not read.
     let text = match (&commit.text, commit.call.is_empty()) {
         (None, false) => String::new(),
-        _ => input::text_or_stdin(commit.text)?,
+        // A command without output has an empty result.
+        _ if matches!(commit.kind, MessageKind::ToolResult) => input::text_or_stdin(commit.text)?,
+        _ => input::message_text(commit.text)?,
     };
     let mut draft = match commit.kind {
         MessageKind::System => Draft::system(text),

@@ -134,7 +134,10 @@ pub(crate) async fn run(context: &mut Context<'_>, _demo: Demo) -> Outcome<()> {
     as_it_was(context).await?;
     say(context.out, "Check every hash and every link.")?;
     type_in(context, &folder, "verify").await?;
-    context.out.done(format_args!("\n{} tract log --graph --all", Styled(BOLD, "try:")))
+    let store = quoted(&escape::line(&url));
+    context
+        .out
+        .done(format_args!("\n{} tract --store {store} log --graph --all", Styled(BOLD, "try:")))
 }
 
 /// Returns a folder for the store, which must not exist yet.

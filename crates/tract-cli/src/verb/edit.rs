@@ -42,7 +42,7 @@ pub(crate) async fn run(context: &mut Context<'_>, edit: Edit) -> Outcome<()> {
             Some(text) => text,
             None => return Ok(()),
         },
-        text => input::replacement(text)?,
+        text => input::message_text(text)?,
     };
     let content = NewContent::Text(text);
     let details = edit.commit_args.details()?;

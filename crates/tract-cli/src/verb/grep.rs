@@ -15,7 +15,7 @@ use crate::escape;
 use crate::failure::{Failure, Outcome};
 use crate::input;
 use crate::out::Output;
-use crate::render::{self, count};
+use crate::render;
 use crate::revisions;
 use crate::style::{BAD, DIM, Styled};
 
@@ -150,23 +150,18 @@ async fn search_all(
         for repo in tract.store().repos().await? {
             let tract = revisions::open_repo(tract, &repo).await?;
             let heads = revisions::branch_heads(&tract).await?;
-            searched.extend(heads.iter().map(|(name, _)| name.clone()));
             let repo = Some(repo.as_str());
             found += search(context, grep, &tract, (repo, &heads), pattern, bar).await?;
+            searched.extend(heads);
         }
     } else {
-        let heads = revisions::searched_heads(tract, grep.all, &grep.revisions).await?;
-        searched.extend(heads.iter().map(|(name, _)| name.clone()));
-        found += search(context, grep, tract, (None, &heads), pattern, bar).await?;
+        searched = revisions::searched_heads(tract, grep.all, &grep.revisions).await?;
+        found += search(context, grep, tract, (None, &searched), pattern, bar).await?;
     }
     if found == 0 && !context.out.is_json() {
-        let place = match searched.as_slice() {
-            [one] => escape::line(one).into_owned(),
-            many => count(many.len(), "branch"),
-        };
-        let more =
-            if grep.hidden { "" } else { "; --hidden searches what was edited or hidden too" };
-        bar.suspend(|| context.out.say(format_args!("nothing matches in {place}{more}")));
+        let is_default = !grep.all && !grep.all_repos && grep.revisions.is_empty();
+        let place = revisions::nothing_in(tract, &searched, is_default, grep.hidden).await?;
+        bar.suspend(|| context.out.say(format_args!("nothing matches in {place}")));
     }
     Ok(found)
 }

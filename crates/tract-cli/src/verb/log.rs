@@ -37,7 +37,7 @@ pub(crate) struct Log {
     #[arg(value_name = "REV", default_value = "HEAD")]
     revisions: Vec<String>,
     /// List at most this many commits; 0 for all [default: 30]
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, short = 'n', value_name = "N", value_parser = input::limit)]
     limit: Option<usize>,
     /// Draw branches and merges.
     #[arg(long, short, conflicts_with_all = ["since", "until", "role", "tool", "slot"])]
@@ -133,10 +133,7 @@ struct Row {
 pub(crate) async fn run(context: &mut Context<'_>, log: Log) -> Outcome<()> {
     let tract = context.open().await?;
     let heads = heads(&tract, &log).await?;
-    let limit = match log.limit.unwrap_or(DEFAULT_LIMIT) {
-        0 => usize::MAX,
-        limit => limit,
-    };
+    let limit = log.limit.unwrap_or(DEFAULT_LIMIT);
     context.out.page();
     let several = heads.len() > 1;
     let graph = log.graph || (several && !log.is_filtered());
@@ -386,11 +383,13 @@ impl<'a> Printer<'a> {
             used = widths.graph + 1;
         }
         let id = row.commit.id().short();
+        // On a narrow terminal, names take no more than a quarter.
+        let refs = widths.refs.min((out.columns / 4).max(12));
         let cells = [
             (ID, id.as_str(), 8, " "),
             (DIM, &row.date, widths.date, " "),
             (BOLD, &row.number, widths.number, " "),
-            (REF, &row.refs, widths.refs, "  "),
+            (REF, &row.refs, refs, "  "),
             (style::kind(&row.word), &row.word, widths.word, "  "),
         ];
         // Columns of dates and numbers are omitted if no row has one.

@@ -8,6 +8,7 @@ use tract::engine::{LostEntry, LostKind};
 use crate::context::Context;
 use crate::escape;
 use crate::failure::Outcome;
+use crate::input;
 use crate::out::Output;
 use crate::render::{self, count};
 use crate::style::{BOLD, DIM, Styled};
@@ -32,7 +33,7 @@ pub(crate) struct Lost {
     #[arg(value_name = "REV", default_value = "HEAD")]
     revision: String,
     /// Print at most this many items of each kind, the most frequent first; 0 for all
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    #[arg(long, short = 'n', value_name = "N", default_value = "10", value_parser = input::limit)]
     limit: usize,
 }
 
@@ -56,12 +57,11 @@ pub(crate) async fn run(context: &mut Context<'_>, lost: Lost) -> Outcome<()> {
     let tract = context.open().await?;
     let head = tract.resolve_position(lost.revision.as_str()).await?;
     let entries = tract.lost(head).await?;
-    let limit = if lost.limit == 0 { usize::MAX } else { lost.limit };
     context.out.page();
     if context.out.is_json() {
         return entries.iter().try_for_each(|entry| context.out.json(&document(entry)));
     }
-    entries.iter().try_for_each(|entry| print(context.out, entry, limit))?;
+    entries.iter().try_for_each(|entry| print(context.out, entry, lost.limit))?;
     if entries.is_empty() {
         context.out.say("no summaries in this context");
     }

@@ -115,7 +115,7 @@ pub(crate) async fn run(context: &mut Context<'_>, pending: Pending) -> Outcome<
         PendingVerb::Approve { id } => tract.pending().approve(&id).await?,
         PendingVerb::Reject { id, reason } => tract.pending().reject(&id, reason).await?,
         PendingVerb::Edit { id, text } => {
-            let text = input::replacement(text)?;
+            let text = input::message_text(text)?;
             tract.pending().edit(&id, text).await.map_err(explained)?
         }
         PendingVerb::Summarize { id, command, instructions, keep, timeout } => {

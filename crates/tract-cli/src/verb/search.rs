@@ -64,8 +64,8 @@ pub(crate) struct Search {
     /// Only messages of commits made at this time or earlier. A commit without a time is left out.
     #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
-    /// Print this many hits at most.
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
+    /// Print at most this many hits; 0 for all
+    #[arg(long, short = 'n', value_name = "N", default_value = "10", value_parser = input::limit)]
     limit: usize,
     /// Search also what no context shows: edited, summarized, skipped and reverted messages.
     #[arg(long)]
@@ -131,7 +131,7 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     let bar = render::counter("indexed", "commits");
     let found = search_all(&search, &tract, &query, &bar).await;
     bar.finish_and_clear();
-    let found = found?;
+    let (found, searched) = found?;
     context.out.page();
     let titles = match context.out.is_json() || found.is_empty() {
         true => Titles::default(),
@@ -144,9 +144,9 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
         return Failure::unless(!found.is_empty());
     }
     let Some(best) = found.first() else {
-        let more = "; --hidden searches what was edited or hidden too";
-        let hidden = if search.hidden { "" } else { more };
-        context.out.say(format_args!("no message has a word of {query:?}{hidden}"));
+        let is_default = !search.all && !search.all_repos && search.revisions.is_empty();
+        let place = revisions::nothing_in(&tract, &searched, is_default, search.hidden).await?;
+        context.out.say(format_args!("no message has a word of {query:?} in {place}"));
         return Err(Failure::reported_no());
     };
     let repo = best.repo.as_ref();
@@ -155,33 +155,36 @@ pub(crate) async fn run(context: &mut Context<'_>, search: Search) -> Outcome<()
     Ok(())
 }
 
-/// Searches one or all repositories.
+/// Searches one or all repositories, and returns the hits and the searched heads.
 async fn search_all(
     search: &Search,
     tract: &Tract,
     query: &str,
     bar: &ProgressBar,
-) -> Outcome<Vec<LocatedHit>> {
+) -> Outcome<(Vec<LocatedHit>, Vec<(String, CommitId)>)> {
     if !search.all_repos {
         let heads = revisions::searched_heads(tract, search.all, &search.revisions).await?;
-        return search_heads(search, tract, None, heads, (query, bar)).await;
+        let found = search_heads(search, tract, None, &heads, (query, bar)).await?;
+        return Ok((found, heads));
     }
-    let mut found = Vec::new();
+    let (mut found, mut searched) = (Vec::new(), Vec::new());
     for repo in tract.store().repos().await? {
         let tract = revisions::open_repo(tract, &repo).await?;
         let heads = revisions::branch_heads(&tract).await?;
-        found.extend(search_heads(search, &tract, Some(repo.as_str()), heads, (query, bar)).await?);
+        let repo = Some(repo.as_str());
+        found.extend(search_heads(search, &tract, repo, &heads, (query, bar)).await?);
+        searched.extend(heads);
     }
     found.sort_by(|a, b| b.hit.score.total_cmp(&a.hit.score));
     found.truncate(search.limit);
-    Ok(found)
+    Ok((found, searched))
 }
 
 async fn search_heads(
     search: &Search,
     tract: &Tract,
     repo: Option<&str>,
-    heads: Vec<(String, CommitId)>,
+    heads: &[(String, CommitId)],
     (query, bar): (&str, &ProgressBar),
 ) -> Outcome<Vec<LocatedHit>> {
     let ids: Vec<CommitId> = heads.iter().map(|(_, head)| *head).collect();

@@ -50,8 +50,8 @@ pub(crate) struct Sessions {
     /// List only conversations that started until this time, day (UTC) or duration before now.
     #[arg(long, value_name = "TIME", value_parser = input::until)]
     until: Option<i64>,
-    /// List at most this many conversations.
-    #[arg(long, short = 'n', value_name = "COUNT")]
+    /// List at most this many conversations; 0 for all [default: all]
+    #[arg(long, short = 'n', value_name = "N", value_parser = input::limit)]
     limit: Option<usize>,
     /// Print the branch of each conversation too.
     #[arg(long, short)]

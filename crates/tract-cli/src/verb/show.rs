@@ -102,7 +102,7 @@ async fn head(out: &mut Output, tract: &Tract, commit: &Commit) -> Outcome<()> {
     if !commit.parents.is_empty() {
         fact("after", ids(&commit.parents))?;
     }
-    if let Some(at) = commit.created_at.and_then(tract::time::format_rfc3339) {
+    if let Some(at) = commit.created_at.and_then(crate::when::second) {
         fact("at", at)?;
     }
     if commit.origin.by != AuthorKind::User {

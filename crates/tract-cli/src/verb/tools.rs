@@ -227,7 +227,8 @@ fn definitions(out: &mut Output, found: &[ToolDefinition]) -> Outcome<()> {
         out.item(&json, row(*id, name, width, first))?;
     }
     if found.is_empty() && !out.is_json() {
-        out.say("no tools yet; tract tools set FILE");
+        let sent = "`tract tools set FILE` sets some, and `tract record` keeps those that are sent";
+        out.say(format_args!("no definitions of tools; {sent}"));
     }
     Ok(())
 }

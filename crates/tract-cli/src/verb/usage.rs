@@ -187,6 +187,12 @@ const LISTED: usize = 40;
 const NAME: usize = 60;
 /// Width of the longest bar in columns.
 const BAR: u64 = 20;
+/// Columns of the bars.
+const BARS: usize = 1 + 20;
+/// Columns of the answers, the input, the output and the cost.
+const FIXED: usize = 10 + 14 + 14 + 11;
+/// Columns of the tokens that were read from and written to a cache.
+const CACHE: usize = 14 + 14;
 
 fn table(
     context: &mut Context<'_>,
@@ -196,32 +202,46 @@ fn table(
     titles: &Titles,
 ) -> Outcome<()> {
     let most = groups.iter().map(|(_, group)| group.all_tokens()).max().unwrap_or_default().max(1);
+    let most_name = context.out.columns.saturating_sub(FIXED).clamp(16, NAME);
     let name = |name: &Option<String>| match name {
-        Some(name) => escape::cut(titles.name(name), NAME),
+        Some(name) => escape::cut(titles.name(name), most_name),
         None => "unknown".to_owned(),
     };
     let names = groups.iter().take(LISTED).map(|(group, _)| escape::width(&name(group)));
     let width = names.max().unwrap_or_default().max(5);
     let unit = prices.currency();
-    let head = format!(
-        "{:<width$} {:>9} {:>13} {:>13} {:>13} {:>13} {:>10}",
-        "", "answers", "input", "output", "cache read", "cache write", unit
-    );
-    context.out.line(Styled(DIM, head))?;
+    // On a narrow terminal, the bars are left out first, then the tokens of the cache.
+    let room = context.out.columns.saturating_sub(width + FIXED);
+    let with_cache = room >= CACHE;
+    let with_bars = room >= CACHE + BARS;
+    let line = |name: &str, cells: [&str; 4], cache: [&str; 2]| {
+        let [answers, input, output, cost] = cells;
+        let pad = " ".repeat(width.saturating_sub(escape::width(name)));
+        let cache = match (with_cache, cache) {
+            (true, [read, written]) => format!(" {read:>13} {written:>13}"),
+            (false, _) => String::new(),
+        };
+        format!("{name}{pad} {answers:>9} {input:>13} {output:>13}{cache} {cost:>10}")
+    };
+    let head = line("", ["answers", "input", "output", unit], ["cache read", "cache write"]);
+    let bars = if with_bars { " all tokens" } else { "" };
+    context.out.line(Styled(DIM, format_args!("{head}{bars}")))?;
     let row = |name: &str, group: &Group| {
         let TokenTotals { input, output, cache_read, cache_write, .. } = group.tokens;
         let cost = prices::shown(group.cost, group.unpriced, group.answers, 2);
         let [input, output, read, written] = [input, output, cache_read, cache_write].map(number);
         let answers = number(group.answers as u64);
-        let pad = " ".repeat(width.saturating_sub(escape::width(name)));
-        format!(
-            "{name}{pad} {answers:>9} {input:>13} {output:>13} {read:>13} {written:>13} {cost:>10}"
-        )
+        line(name, [&answers, &input, &output, &cost], [&read, &written])
     };
     for (group, sums) in groups.iter().take(LISTED) {
+        let row = row(&name(group), sums);
+        if !with_bars {
+            context.out.line(row)?;
+            continue;
+        }
         let bar = usize::try_from(sums.all_tokens().saturating_mul(BAR) / most).unwrap_or_default();
         let bar = Styled(DIM, "█".repeat(bar.max(1)));
-        context.out.line(format_args!("{} {bar}", row(&name(group), sums)))?;
+        context.out.line(format_args!("{row} {bar}"))?;
     }
     if let Some(more) = groups.len().checked_sub(LISTED).filter(|more| *more > 0) {
         context.out.line(Styled(DIM, format!("{more} more")))?;

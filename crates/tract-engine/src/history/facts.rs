@@ -118,7 +118,7 @@ pub(crate) struct Prompt {
     pub(crate) text: String,
     /// Whether it is a command of the tool, such as `/review`. A prompt in words is preferred.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-    is_command: bool,
+    pub(crate) is_command: bool,
 }
 
 /// Facts about a history, from its root to a commit.

@@ -5,11 +5,10 @@ use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use tract_core::words::{Language, each_word};
 use tract_core::{CommitId, DerivedKind, DerivedRow};
 
-use crate::history::facts::{
-    HistoryFacts, ModelUsage, Prompt, day_of, history_facts, stored_facts,
-};
+use crate::history::facts::{HistoryFacts, ModelUsage, day_of, history_facts, stored_facts};
 use crate::history::log::one_line;
 use crate::repo::batch::store_derived;
 use crate::repo::erasure_mark::ErasureMark;
@@ -42,8 +41,9 @@ pub struct SessionQuery {
     pub since: Option<i64>,
     /// Only conversations that started at or before this time: microseconds since 1970, UTC.
     pub until: Option<i64>,
-    /// Only conversations with all of these words in their title, last prompt, project or branch,
-    /// regardless of case.
+    /// Only conversations with all of these words in their title, last prompt, project or branch.
+    /// Other forms of a word and longer words that begin with it count too; common words such as
+    /// `the` are ignored.
     pub text: Option<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct SessionSummary {
     pub title: Option<String>,
     /// The source of the title.
     pub title_source: Option<TitleSource>,
-    /// The last prompt of a person, shortened to one line.
+    /// The last prompt of a person that is no command of the tool, shortened to one line.
     pub last_prompt: Option<String>,
     /// The folder that it ran in.
     pub project: Option<String>,
@@ -147,6 +147,11 @@ impl SessionSummary {
         self.title.as_deref().unwrap_or(&self.branch)
     }
 
+    /// Returns whether the title has all of these words, compared as in [`SessionQuery::text`].
+    pub fn title_has(&self, words: &str) -> bool {
+        self.title.as_deref().is_some_and(|title| QueryWords::new(words).are_in([title]))
+    }
+
     /// Returns the time between the first and the last commit, in microseconds.
     pub fn duration_us(&self) -> Option<i64> {
         Some(self.active_at?.saturating_sub(self.started_at?))
@@ -173,18 +178,56 @@ impl SessionQuery {
         let models: Vec<&str> = session.models.iter().map(String::as_str).collect();
         let texts = [&session.title, &session.last_prompt, &session.project];
         let texts = texts.into_iter().flatten().map(String::as_str);
-        let texts: Vec<String> =
-            texts.chain([session.branch.as_str()]).map(str::to_lowercase).collect();
-        let has_word = |word: &str| texts.iter().any(|text| text.contains(word));
+        let texts = texts.chain([session.branch.as_str()]);
         passes(&self.project, &project)
             && passes(&self.tool, &tool)
             && passes(&self.model, &models)
             && self.since.is_none_or(|since| session.active_at.is_some_and(|at| at >= since))
             && self.until.is_none_or(|until| session.started_at.is_some_and(|at| at <= until))
-            && self
-                .text
-                .as_deref()
-                .is_none_or(|text| text.to_lowercase().split_whitespace().all(has_word))
+            && self.text.as_deref().is_none_or(|text| QueryWords::new(text).are_in(texts))
+    }
+}
+
+/// The words that a conversation is searched for.
+struct QueryWords {
+    language: Language,
+    words: Vec<String>,
+}
+
+impl QueryWords {
+    fn new(text: &str) -> Self {
+        let mut words = Vec::new();
+        each_word(text, |word| {
+            if !word.is_compound {
+                words.push(word.text.to_owned());
+            }
+        });
+        let language = Language::of(words.iter().map(String::as_str));
+        if words.iter().any(|word| !language.is_stop_word(word)) {
+            words.retain(|word| !language.is_stop_word(word));
+        }
+        Self { language, words }
+    }
+
+    /// Returns whether each word, another form of it or a longer word that begins with it is in one
+    /// of the texts.
+    fn are_in<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> bool {
+        let stems: Vec<_> = self.words.iter().map(|word| self.language.stem(word)).collect();
+        let mut missing: Vec<usize> = (0..self.words.len()).collect();
+        for text in texts {
+            each_word(text, |found| {
+                missing.retain(|index| {
+                    let [word, stem] = [
+                        self.words.get(*index).map(String::as_str),
+                        stems.get(*index).map(AsRef::as_ref),
+                    ];
+                    let is_found = word.is_some_and(|word| found.text.starts_with(word))
+                        || stem == Some(self.language.stem(found.text).as_ref());
+                    !is_found
+                });
+            });
+        }
+        missing.is_empty()
     }
 }
 
@@ -377,8 +420,8 @@ fn summary(
     document: Option<&ImportDocument>,
 ) -> SessionSummary {
     let meta = document.map(ImportDocument::facts).unwrap_or_default();
-    let text = |prompt: Option<Prompt>| prompt.map(|prompt| prompt.text);
-    let first_prompt = text(facts.first_prompt);
+    let first_prompt = facts.first_prompt.map(|prompt| prompt.text);
+    let last_prompt = facts.last_prompt.filter(|prompt| !prompt.is_command);
     let mut usage = facts.usage;
     usage.extend(run_usage(&meta, facts.active_at));
     let model = facts.model.or_else(|| meta.run_model().map(str::to_owned));
@@ -392,7 +435,7 @@ fn summary(
         checked_out: branch.checked_out,
         title: first_prompt,
         title_source: None,
-        last_prompt: text(facts.last_prompt),
+        last_prompt: last_prompt.map(|prompt| prompt.text),
         project: meta.cwd,
         tool: meta.format,
         session: meta.session,

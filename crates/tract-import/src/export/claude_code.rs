@@ -194,7 +194,7 @@ pub(super) fn write(
             }
         }
     }
-    let left_out = [("instructions", instructions), ("messages with nothing to say", empty)];
+    let left_out = [("instructions", instructions), ("empty messages", empty)];
     let file_name = match agent {
         Some(agent) => format!("agent-{agent}.jsonl"),
         None => format!("{session}.jsonl"),

@@ -127,7 +127,7 @@ pub(super) fn write(
         file_name: format!("rollout-{day}-{session}.jsonl"),
         messages,
         as_recorded: conversation.as_recorded,
-        left_out: counted([("messages with nothing to say", empty), (FAILED, failed)]),
+        left_out: counted([("empty messages", empty), (FAILED, failed)]),
         session,
     })
 }

@@ -13,6 +13,8 @@ use crate::text::{query, visible};
 
 /// Maximum characters of a message or a line.
 const LINE: usize = 2_000;
+/// Maximum characters of the title of a session.
+const TITLE: usize = 80;
 /// Maximum number of messages that differ on the page.
 const ROWS: usize = 500;
 /// Maximum number of lines about tools and settings.
@@ -64,7 +66,9 @@ pub(crate) fn compare(compared: &Compared<'_>) -> Markup {
 
 fn side(context: &LoadedContext) -> Markup {
     html! {
-        a href=(format!("/transcript?rev={}", query(&context.revision))) { (visible(&context.revision)) }
+        a href=(format!("/transcript?rev={}", query(&context.revision))) title=(visible(&context.revision)) {
+            (visible(beginning(context.name(), TITLE).0))
+        }
         " " span .soft { (number(context.compiled.token_count().count)) " tokens" }
     }
 }

@@ -220,7 +220,11 @@ fn group(sessions: &[&ListedSession], order: SessionOrder, today: Option<Date>) 
         tbody {
             tr .group {
                 th colspan=(COLUMNS) scope="rowgroup" title=[title.map(visible)] {
-                    (visible(&name)) " " span .soft .small { (count(sessions.len(), "session")) }
+                    (visible(&name))
+                    // A page may have a part of all days.
+                    @if !matches!(order, SessionOrder::Cost | SessionOrder::Tokens) {
+                        " " span .soft .small { (count(sessions.len(), "session")) }
+                    }
                 }
             }
             @for one in sessions { (row(one, order)) }

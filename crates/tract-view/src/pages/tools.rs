@@ -1,7 +1,10 @@
 //! The definitions and the history of the active tools.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use maud::{Markup, html};
-use tract_core::text::{beginning, count};
+use tract_core::text::{beginning, count, number};
 use tract_schema::ToolView;
 
 use super::{Tab, session_header};
@@ -13,6 +16,8 @@ use crate::times;
 const MOST: usize = 50_000;
 /// Maximum number of losses listed per provider.
 const LOSSES: usize = 20;
+/// Maximum number of called tools listed without a definition.
+const CALLED: usize = 100;
 
 /// Shows the active tools at a revision, as given, and the commits that changed them.
 pub(crate) fn tools(
@@ -25,7 +30,9 @@ pub(crate) fn tools(
     html! {
         (session_header(context, Tab::Tools, true))
         (super::unreadable(context))
-        p .soft { (tools.len()) " definitions in force" }
+        @if tools.is_empty() { (without_definitions(context)) } @else {
+            p .soft { (count(tools.len(), "definition")) " in force" }
+        }
         @for (tool, facts) in tools.iter().zip(facts) {
             @let (kept, rest) = beginning(&tool.schema, MOST);
             article tabindex="-1" {
@@ -71,6 +78,28 @@ pub(crate) fn tools(
                 }
             }
             @if has_more { p .soft { "there are earlier ones: tract tools history" } }
+        }
+    }
+}
+
+/// Lists the tools that were called although no definition is recorded: many tools record only calls.
+fn without_definitions(context: &LoadedContext) -> Markup {
+    let mut calls: BTreeMap<&str, usize> = BTreeMap::new();
+    for call in context.compiled.messages().flat_map(|message| message.content.calls()) {
+        *calls.entry(&call.name).or_default() += 1;
+    }
+    let mut calls: Vec<(&str, usize)> = calls.into_iter().collect();
+    calls.sort_by_key(|(_, calls)| Reverse(*calls));
+    html! {
+        p .soft { "No definitions of tools are recorded here. " code { "tract record" } " keeps those that are sent." }
+        @if !calls.is_empty() {
+            table {
+                thead { tr { th scope="col" { "tool" } th scope="col" .number { "calls" } } }
+                tbody { @for (name, calls) in calls.iter().take(CALLED) {
+                    tr { td { (visible(name)) } td .number { (number(*calls as u64)) } }
+                } }
+            }
+            @if calls.len() > CALLED { p .soft { (calls.len() - CALLED) " more: tract tools cost" } }
         }
     }
 }

@@ -161,11 +161,27 @@ fn detected(import: &mut Import, filter: &SessionFilter) -> Outcome<Vec<SessionF
                 let what = format!("{} is not read: it is {what}", path.display());
                 import.unknown.push((path, Failure::no("unknown_format", what).notes(notes)));
             }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if let Some(tool) = similar_tool(&path) {
+                    return Err(Failure::file(&path, &error)
+                        .note(format!("did you mean the tool: `tract import {tool}`?")));
+                }
+                import.files.push(path);
+            }
             // An unreadable file is reported when it is opened.
             Ok(_) | Err(_) => import.files.push(path),
         }
     }
     Ok(files)
+}
+
+/// Returns the tool whose name is similar to a path that does not exist.
+fn similar_tool(path: &Path) -> Option<String> {
+    let word = path.to_str().filter(|word| !word.contains(['/', '.']))?.to_lowercase();
+    let tools: Vec<String> = Source::ALL.iter().map(ToString::to_string).collect();
+    let longer = tools.iter().find(|tool| tool.starts_with(&word));
+    let nearest = || tract::core::nearest(&word, tools.iter().map(String::as_str));
+    longer.map(String::as_str).or_else(nearest).map(str::to_owned)
 }
 
 fn own_folders(source: Source) -> Outcome<Vec<PathBuf>> {
@@ -271,8 +287,6 @@ struct Totals {
     /// Whether a source can have system prompts or tools.
     #[serde(skip)]
     has_prompts: bool,
-    #[serde(skip)]
-    longest: Option<(usize, String)>,
     /// Threads without messages, with their channels.
     #[serde(skip_serializing_if = "is_zero")]
     without_messages: usize,
@@ -311,12 +325,6 @@ impl Totals {
             self.rewinds += usize::from(branch.start == BranchStart::Rewind);
             self.new += branch.new;
             self.placed.insert(branch.branch.clone());
-            let is_longer = self.longest.as_ref().is_none_or(|(most, _)| branch.commits > *most);
-            let is_conversation =
-                matches!(branch.start, BranchStart::Conversation | BranchStart::Subagent);
-            if is_longer && is_conversation && branch.status != ImportStatus::Diverged {
-                self.longest = Some((branch.commits, branch.branch.clone()));
-            }
         }
         self.conversations.extend(conversations(report));
         self.without_messages += usize::from(!report.channels.is_empty());
@@ -604,9 +612,8 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
     if !totals.has_prompts {
         context.out.say("the files have no system prompt and no tool definitions");
     }
-    if let Some((_, branch)) = &totals.longest {
-        let branch = escape::line(branch);
-        let next = format!("next: tract cat {branch} -n 20, tract usage, tract branch");
+    if !totals.placed.is_empty() {
+        let next = "next: tract sessions, tract search --all WORDS, tract usage";
         context.out.say(Styled(DIM, next));
     }
     Ok(())

@@ -45,7 +45,11 @@ pub(super) async fn cost(context: &mut Context<'_>, revision: Option<&str>) -> O
     for cost in &costs {
         let name = escape::line(&cost.name);
         let pad = " ".repeat(width - escape::width(&name));
-        let [tokens, requests, sent] = [cost.tokens, cost.requests, cost.sent_tokens].map(number);
+        let sent = match cost.requests {
+            0 => [0; 3].map(|_| "–".to_owned()),
+            requests => [cost.tokens, requests, cost.sent_tokens].map(number),
+        };
+        let [tokens, requests, sent] = sent;
         let (calls, share) = (number(cost.calls), share(cost));
         out.line(format_args!(
             "{name}{pad}  {tokens:>8} {requests:>9} {sent:>13} {calls:>8} {share:>8}"
@@ -57,6 +61,13 @@ pub(super) async fn cost(context: &mut Context<'_>, revision: Option<&str>) -> O
         let sent = number(idle.iter().copied().fold(0, u64::saturating_add));
         let tools = crate::render::count(idle.len(), "tool");
         out.line(format_args!("never called: {tools}, {sent} tokens sent"))?;
+    }
+    if costs.iter().any(|cost| cost.requests == 0) {
+        let kept = "no definition is recorded; `tract record` keeps those that are sent";
+        out.line(Styled(DIM, format_args!("–: {kept}")))?;
+    }
+    if costs.iter().all(|cost| cost.requests == 0) {
+        return Ok(());
     }
     out.line(Styled(DIM, "tokens of definitions are counted; share: of the requests that had them"))
 }
