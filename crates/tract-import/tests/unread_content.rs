@@ -185,6 +185,30 @@ fn parts(repo: &Repo, report: &SessionReport) -> Vec<String> {
     all.collect()
 }
 
+/// The role and the parts of each message, as a model sees them.
+fn shown(repo: &Repo, report: &SessionReport) -> Vec<String> {
+    let part = |part: &Part| match part {
+        Part::Text { text } => text.clone(),
+        Part::Image { source, .. } => format!("image {source:?}"),
+        Part::ToolCall(call) => format!("{}({}) {}", call.name, call.arguments, call.id),
+        Part::Reasoning { text, signature, encrypted } => {
+            let more = [signature, encrypted].map(|more| more.as_deref().unwrap_or("-"));
+            format!("reasoning {text:?} {}", more.join(" "))
+        }
+        Part::Opaque { json, .. } => format!("opaque {json}"),
+    };
+    let compiled = compiled(repo, &report.branches[0].branch);
+    let message = |message: &tract_core::Message| {
+        let parts: Vec<String> = message.content.parts().iter().map(part).collect();
+        let call = match &message.content {
+            Content::ToolResult(answer) => format!(" {}", answer.call_id),
+            _ => String::new(),
+        };
+        format!("{}{call}: {}", message.role.as_str(), parts.join(" | "))
+    };
+    compiled.messages().map(message).collect()
+}
+
 fn lines(all: &[Value]) -> String {
     all.iter().map(|line| format!("{line}\n")).collect()
 }
@@ -381,4 +405,45 @@ fn calls_without_an_id_get_one_and_their_results() {
     let reported: Vec<String> =
         unread(&report).iter().map(|(_, what)| (*what).to_owned()).collect();
     assert_eq!(reported, ["tide", "wind", "tide"].map(what));
+}
+
+#[test]
+fn calls_and_reasoning_in_the_content_of_langchain_are_read() {
+    let dump = json!([
+        {"type": "human", "data": {"content": "Is it in?", "name": "Ada", "id": "h1",
+            "additional_kwargs": {"mood": "calm", "empty": {}}}},
+        {"type": "ai", "data": {"content": [
+            {"type": "text", "text": "I look."},
+            {"type": "tool_use", "id": "t1", "name": "tide", "input": {"port": "Bergen"}},
+        ]}},
+        {"type": "tool", "data": {"content": "high", "tool_call_id": "t1", "artifact": {"a": 1}}},
+        {"type": "ai", "data": {"content": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "SUM"}], "encrypted_content": "ENC"},
+            {"type": "tool_use", "id": "t2", "name": "wind", "input": {}},
+        ], "tool_calls": [{"id": "t2", "name": "wind", "args": {}}]}},
+        {"type": "tool", "data": {"content": "calm", "tool_call_id": "t2"}},
+        {"type": "ai", "data": {"content": "", "additional_kwargs":
+            {"refusal": "I may not.", "reasoning_content": "Hm.", "parsed": {"a": 1}, "tool_calls": []}}},
+        {"type": "ai", "data": {"content": "Yes.", "additional_kwargs":
+            {"reasoning": {"id": "rs", "summary": [{"type": "summary_text", "text": "SUM"}], "encrypted_content": "ENC"}}}},
+    ]);
+    let (repo, report) = imported(Source::LangChain, "chat.json", &dump.to_string());
+    let expected = [
+        "user: Is it in?",
+        r#"assistant: I look. | tide({"port":"Bergen"}) t1"#,
+        "tool t1: high",
+        r#"assistant: reasoning "SUM" - ENC | wind({}) t2"#,
+        "tool t2: calm",
+        r#"assistant: reasoning "Hm." - - | I may not."#,
+        r#"assistant: reasoning "SUM" - ENC | Yes."#,
+    ];
+    assert_eq!(shown(&repo, &report), expected);
+    let expected = [
+        (1, r#""name" is not read: unknown member"#),
+        (1, r#""additional_kwargs.mood" is not read: unknown member"#),
+        (3, r#""artifact" is not read: unknown member"#),
+        (6, r#""additional_kwargs.parsed" is not read: unknown member"#),
+    ];
+    assert_eq!(unread(&report), expected);
+    assert_eq!((report.pairs, report.anomalies.count()), (2, 4));
 }

@@ -57,12 +57,23 @@ pub(crate) fn messages(
             messages.push(RecordedMessage { id: None, line, draft: recorded(draft, None, at) });
             continue;
         };
-        let draft = draft(kind, fields, line, recording).unwrap_or_else(|| {
-            let what = format!("a message of the unknown type {kind:?}, kept as its JSON");
-            recording.unreadable(line, what);
-            injected(Draft::user(canonical(raw)), kind)
-        });
         let id = fields.text("id");
+        let draft = match draft(kind, fields, line, recording) {
+            Some(draft) => {
+                // A checkpoint contains all messages again, so each message is reported once.
+                for name in unread_members(&draft.content, fields) {
+                    if answers.insert(format!("{name} {}", id.as_deref().unwrap_or(raw.get()))) {
+                        recording.unreadable(line, format!("{name:?} is not read: unknown member"));
+                    }
+                }
+                draft
+            }
+            None => {
+                let what = format!("a message of the unknown type {kind:?}, kept as its JSON");
+                recording.unreadable(line, what);
+                injected(Draft::user(canonical(raw)), kind)
+            }
+        };
         if matches!(draft.content, Content::Assistant(_)) {
             let key = id.clone().unwrap_or_else(|| format!("{:?}", draft.content));
             if answers.insert(key) {
@@ -128,9 +139,12 @@ fn call_of_function(name: &str) -> String {
     format!("call-{name}")
 }
 
-/// Returns the calls of a message as id, name and arguments: those that LangChain parsed, those
+/// The id, the name and the arguments of a call.
+type ListedCall = (String, String, String);
+
+/// Returns the calls of a message: those that LangChain parsed, those
 /// that it could not parse, else those of the provider's message.
-fn calls(fields: &Object<'_>) -> Vec<(String, String, String)> {
+fn calls(fields: &Object<'_>) -> Vec<ListedCall> {
     let listed = |name: &str, arguments: fn(&RawValue) -> String, without: &str| {
         let read = |raw: &RawValue| {
             let call = Object::of(Some(raw)).unwrap_or_default();
@@ -166,7 +180,10 @@ fn draft(kind: &str, fields: &Object<'_>, line: usize, recording: &mut Recording
     }
     let with = |draft: Draft, parts: Vec<Part>| parts.into_iter().fold(draft, Draft::part);
     let empty = || tract_core::Body::default();
-    let mut parts = || recording.blocks(line, fields.raw("content"), part);
+    let is_answer = matches!(kind, "ai" | "assistant" | "AIMessageChunk");
+    let calls = if is_answer { calls(fields) } else { Vec::new() };
+    let read = |raw: &RawValue| part(raw, is_answer.then_some(&calls));
+    let mut parts = || recording.blocks(line, fields.raw("content"), read);
     Some(match kind {
         "system" | "developer" | "SystemMessageChunk" => {
             with(Draft::new(Content::System(empty())), parts())
@@ -184,9 +201,10 @@ fn draft(kind: &str, fields: &Object<'_>, line: usize, recording: &mut Recording
             is_error: false,
             parts: parts(),
         })),
-        "ai" | "assistant" | "AIMessageChunk" => {
-            let mut draft = with(Draft::assistant(""), parts());
-            for (id, name, arguments) in calls(fields) {
+        _ if is_answer => {
+            let parts = with_additional(fields, parts());
+            let mut draft = with(Draft::assistant(""), parts);
+            for (id, name, arguments) in calls {
                 draft = draft.call(id, name, arguments);
             }
             let mut metadata = Metadata::default();
@@ -205,18 +223,102 @@ fn draft(kind: &str, fields: &Object<'_>, line: usize, recording: &mut Recording
     })
 }
 
-/// Reads a block of a content: its part, or nothing for a call, which is listed separately; `None` for
-/// an unknown format.
-fn part(raw: &RawValue) -> Option<Option<Part>> {
+/// Returns the members of a message that may hold content and are not read.
+fn unread_members(content: &Content, fields: &Object<'_>) -> Vec<String> {
+    // The members that `draft` reads, and what LangChain derives from them.
+    const READ: [&str; 6] = [
+        "tool_calls",
+        "function_call",
+        "reasoning_content",
+        "reasoning",
+        "refusal",
+        "__openai_function_call_ids__",
+    ];
+    let is_answer = matches!(content, Content::Assistant(_));
+    let mut names = Vec::new();
+    let is_filled = |object: &Object<'_>, name: &str| {
+        object.raw(name).is_some_and(|raw| !matches!(raw.get(), "\"\"" | "[]" | "{}"))
+    };
+    // The name of a result is that of its function.
+    let member = if matches!(content, Content::ToolResult(_)) { "artifact" } else { "name" };
+    if is_filled(fields, member) {
+        names.push(member.to_owned());
+    }
+    let more = fields.object("additional_kwargs").unwrap_or_default();
+    for name in more.names() {
+        if is_filled(&more, name) && !(is_answer && READ.contains(&name)) {
+            names.push(format!("additional_kwargs.{name}"));
+        }
+    }
+    names
+}
+
+/// Adds the reasoning and the refusal that some providers' messages have next to the content.
+fn with_additional(fields: &Object<'_>, mut parts: Vec<Part>) -> Vec<Part> {
+    let Some(more) = fields.object("additional_kwargs") else { return parts };
+    let summary = more.object("reasoning").map(|item| reasoning(&item));
+    let text = more.filled("reasoning_content");
+    let text = text.map(|text| Part::Reasoning { text, signature: None, encrypted: None });
+    // The content may have the same reasoning in a block.
+    let known = |part: &Part| match part {
+        Part::Reasoning { text, encrypted, .. } => parts.iter().any(|other| {
+            matches!(other, Part::Reasoning { text: other, encrypted: also, .. }
+                if other == text && (encrypted.is_none() || also == encrypted))
+        }),
+        _ => false,
+    };
+    let is_empty = |part: &Part| matches!(part, Part::Reasoning { text, encrypted: None, .. } if text.is_empty());
+    let mut first: Vec<Part> = [summary, text].into_iter().flatten().collect();
+    first.retain(|part| !known(part) && !is_empty(part));
+    first.dedup();
+    first.append(&mut parts);
+    // As in requests to OpenAI, a refusal is the text of the answer.
+    let refusal = more.filled("refusal").map(Part::text);
+    first.extend(refusal.filter(|refusal| !first.contains(refusal)));
+    first
+}
+
+/// Reads a block of reasoning, or an item of reasoning of the Responses API.
+fn reasoning(block: &Object<'_>) -> Part {
+    let text = block.text("thinking").or_else(|| block.text("reasoning"));
+    let summary = || {
+        let texts = |name: &str| {
+            let elements = block.list(name).into_iter();
+            let texts = elements.filter_map(|raw| Object::of(Some(raw))?.text("text"));
+            texts.collect::<Vec<_>>().join("\n\n")
+        };
+        let text = texts("summary");
+        if text.is_empty() { texts("content") } else { text }
+    };
+    Part::Reasoning {
+        text: text.unwrap_or_else(summary),
+        signature: block.text("signature"),
+        encrypted: block.text("encrypted_content"),
+    }
+}
+
+/// Reads a block of a content: its part, or nothing for a call that is listed separately; `None` for
+/// an unknown format. `listed` has the calls that an answer lists.
+fn part(raw: &RawValue, listed: Option<&Vec<ListedCall>>) -> Option<Option<Part>> {
     let block = Object::of(Some(raw))?;
     Some(Some(match block.text("type")?.as_str() {
         "text" => Part::text(block.text("text")?),
-        "thinking" | "reasoning" => Part::Reasoning {
-            text: block.text("thinking").or_else(|| block.text("reasoning")).unwrap_or_default(),
-            signature: block.text("signature"),
-            encrypted: None,
-        },
-        "tool_use" | "tool_call" => return Some(None),
+        "thinking" | "reasoning" => reasoning(&block),
+        "tool_use" | "tool_call" => {
+            let (id, name) = (block.text("id"), block.text("name").unwrap_or_default());
+            let is_same = |(listed, called, _): &ListedCall| match &id {
+                Some(id) => listed == id,
+                None => *called == name,
+            };
+            if listed?.iter().any(is_same) {
+                return Some(None);
+            }
+            // The arguments of a streamed call are pieces of a text.
+            let text = block.filled("partial_json");
+            let value = || block.first(&["input", "args"]).map(values::shown);
+            let arguments = text.or_else(value).unwrap_or_else(|| "{}".to_owned());
+            Part::call(id.unwrap_or_default(), name, arguments)
+        }
         "image_url" => {
             let url = block.text("image_url");
             let url = url.or_else(|| block.object("image_url")?.text("url"))?;
