@@ -447,3 +447,125 @@ fn calls_and_reasoning_in_the_content_of_langchain_are_read() {
     assert_eq!(unread(&report), expected);
     assert_eq!((report.pairs, report.anomalies.count()), (2, 4));
 }
+
+#[test]
+fn actions_of_openhands_without_function_calling_are_answers_with_calls() {
+    let event = |id: u32, source: &str, members: Value| {
+        let mut event = json!({"id": id, "timestamp": "2026-01-01T00:00:00", "source": source});
+        let all = event.as_object_mut().expect("an object");
+        all.extend(members.as_object().expect("an object").clone());
+        event
+    };
+    let args = json!({"command": "CMD", "thought": "THOUGHT", "blocking": false});
+    let events = json!([
+        event(
+            0,
+            "user",
+            json!({"action": "message", "args": {"content": "Look.", "image_urls": ["http://a/b.png"]}})
+        ),
+        event(1, "agent", json!({"action": "run", "args": args})),
+        event(2, "agent", json!({"observation": "run", "content": "OBS", "cause": 1})),
+        event(3, "environment", json!({"observation": "agent_state_changed", "content": ""})),
+        event(
+            4,
+            "agent",
+            json!({"action": "finish", "args": {"final_thought": "FIN", "outputs": {"a": 1}}})
+        ),
+        event(5, "user", json!({"action": "run", "args": {"command": "ls"}})),
+        event(6, "agent", json!({"observation": "error", "content": "ERR"})),
+        event(7, "agent", json!({"action": "condensation", "args": {"summary": "S"}})),
+        event(8, "user", json!({"action": "recall", "args": {"query": "q"}})),
+        event(9, "environment", json!({"observation": "recall", "content": "Added.", "cause": 8})),
+        event(10, "agent", json!({"log": "words"})),
+    ]);
+    let (repo, report) = imported(Source::OpenHands, "trajectory.json", &events.to_string());
+    let expected = [
+        r#"user: Look. | image Url("http://a/b.png")"#,
+        r#"assistant: THOUGHT | run({"blocking":false,"command":"CMD"}) event-1"#,
+        "tool event-1: OBS",
+        "assistant: FIN",
+        "user: ERR",
+    ];
+    assert_eq!(shown(&repo, &report), expected);
+    let expected = [
+        (5, r#""args.outputs" is not read: unknown member"#),
+        (6, r#"an action of the kind "run" of the source "user""#),
+        (7, r#"an observation of the kind "error" without its action, kept as a user's message"#),
+        (8, r#"an action of the kind "condensation" of the source "agent""#),
+        (10, r#"an observation of the kind "recall" with a text"#),
+        (11, "an event that is neither an action nor an observation"),
+    ];
+    assert_eq!(unread(&report), expected);
+    let skipped: Vec<&str> = report.skipped.keys().map(String::as_str).collect();
+    let unseen = ["action:recall", "observation:agent_state_changed", "observation:recall"];
+    assert_eq!((skipped.as_slice(), report.pairs), (unseen.as_slice(), 1));
+}
+
+#[test]
+fn all_content_of_events_of_openhands_sdk_is_read_or_kept() {
+    let event = |id: &str, kind: &str, members: Value| {
+        let mut event =
+            json!({"kind": kind, "id": id, "timestamp": "2026-01-01T00:00:01", "source": "agent"});
+        let all = event.as_object_mut().expect("an object");
+        all.extend(members.as_object().expect("an object").clone());
+        event
+    };
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let item = json!({"id": "rs", "summary": ["SUM"], "encrypted_content": "ENC"});
+    let call = |id: &str| json!({"tool_name": "look", "tool_call_id": id, "tool_call": {"id": id, "name": "look", "arguments": "{}"}, "thought": [], "llm_response_id": id});
+    let mut thoughtful = call("c1");
+    thoughtful["responses_reasoning_item"] = item.clone();
+    thoughtful["reasoning_content"] = json!("SUM");
+    let output = json!({"kind": "ExecuteBashObservation", "output": "OUT", "exit_code": 0});
+    let events = [
+        event(
+            "e1",
+            "SystemPromptEvent",
+            json!({"system_prompt": text("You watch."), "dynamic_context": text("DYN"), "tools": []}),
+        ),
+        event(
+            "e2",
+            "MessageEvent",
+            json!({"source": "user", "llm_message": {"role": "user", "content": [text("Look.")]}, "extended_content": [text("EXT"), {"type": "sketch"}]}),
+        ),
+        event("e3", "ActionEvent", thoughtful),
+        event(
+            "e4",
+            "ObservationEvent",
+            json!({"tool_name": "look", "tool_call_id": "c1", "observation": output}),
+        ),
+        event(
+            "e5",
+            "MessageEvent",
+            json!({"llm_message": {"role": "assistant", "content": [text("Yes.")],
+                "reasoning_content": "RC", "thinking_blocks": [{"type": "thinking", "thinking": "TB", "signature": "s"}]}}),
+        ),
+        event(
+            "e6",
+            "MessageEvent",
+            json!({"llm_message": {"role": "assistant", "content": [text("No.")], "reasoning_content": "RC"}}),
+        ),
+        event(
+            "e7",
+            "NovelEvent",
+            json!({"llm_message": {"role": "user", "content": [text("New.")]}}),
+        ),
+    ];
+    let (repo, report) = imported(Source::OpenHands, "events.jsonl", &lines(&events));
+    let expected = [
+        "system: You watch. | DYN",
+        r#"user: Look. | EXT
+{"type":"sketch"}"#,
+        r#"assistant: reasoning "SUM" - ENC | look({}) c1"#,
+        r#"tool c1: {"exit_code":0,"kind":"ExecuteBashObservation","output":"OUT"}"#,
+        r#"assistant: reasoning "TB" s - | Yes."#,
+        r#"assistant: reasoning "RC" - - | No."#,
+    ];
+    assert_eq!(shown(&repo, &report), expected);
+    let expected = [
+        (2, "extended_content[1]: an element of an unknown kind, kept as its JSON"),
+        (4, "observation: no content, kept as its JSON"),
+        (7, r#"an event of the unknown kind "NovelEvent" with a message"#),
+    ];
+    assert_eq!(unread(&report), expected);
+}
