@@ -3,12 +3,13 @@
 //! A message that is written again under its id replaces the first one, a rewind removes a message
 //! and all after it, and a checkpoint replaces everything.
 
-mod answer;
+pub(crate) mod answer;
 mod record;
 
 use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tract_core::{Content, Draft, JsonText};
 
@@ -118,6 +119,46 @@ impl LineReader for GeminiReader {
     }
 }
 
+/// The place of an id in a list of messages.
+#[derive(Clone, Copy)]
+struct Place {
+    record: usize,
+    /// The position of the last message with the id.
+    message: usize,
+    /// Whether the record has the id; otherwise an earlier one has it.
+    is_named: bool,
+}
+
+/// Returns whether a message is an earlier one that has grown since: one of the same type whose text
+/// begins with the earlier text, with all of its calls.
+fn grows_to(before: &RawValue, after: &RawValue) -> bool {
+    fn text(content: &Value) -> String {
+        match content {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(parts) => {
+                let part = |part: &Value| match part.get("text").and_then(Value::as_str) {
+                    Some(text) => text.to_owned(),
+                    None => part.to_string(),
+                };
+                parts.iter().map(part).collect()
+            }
+            other => other.to_string(),
+        }
+    }
+    let read = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
+    let (before, after) = (read(before), read(after));
+    let content = |message: &Value| message.get("content").map(text).unwrap_or_default();
+    let calls = |message: &Value| -> Vec<Value> {
+        let calls = message.get("toolCalls").and_then(Value::as_array).into_iter().flatten();
+        calls.filter_map(|call| call.get("id").cloned()).collect()
+    };
+    let after_calls = calls(&after);
+    before.get("type") == after.get("type")
+        && content(&after).starts_with(&content(&before))
+        && calls(&before).iter().all(|id| after_calls.contains(id))
+}
+
 impl GeminiReader {
     /// Reads a file of an older version: one document.
     pub(crate) fn document(&mut self, bytes: &[u8]) -> Result<(), serde_json::Error> {
@@ -144,17 +185,31 @@ impl GeminiReader {
         let before = std::mem::take(&mut self.records);
         let known: HashMap<&str, &Record> =
             before.iter().filter_map(|record| Some((record.id.as_deref()?, record))).collect();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut places: HashMap<String, Place> = HashMap::new();
         let mut records: Vec<Record> = Vec::with_capacity(messages.len());
         for (n, message) in messages.iter().enumerate() {
             let number = if messages.len() > 1 && number == 1 { n + 1 } else { number };
-            let Some(read) = lenient::<Line<'_>>(Some(message)) else {
+            let Some(mut read) = lenient::<Line<'_>>(Some(message)) else {
                 self.recording.unreadable(number, "a message in no known shape");
                 continue;
             };
-            let place = read.id.as_ref().and_then(|id| places.get(id)).copied();
+            let id = read.id.clone();
+            let mut place = id.as_ref().and_then(|id| places.get(id)).copied();
+            let is_other = place.is_some_and(|place| {
+                let before = messages.get(place.message).copied();
+                !before.is_some_and(|before| grows_to(before, message))
+            });
+            if is_other {
+                let what = "a message with the id of another one, kept as a message without an id";
+                self.recording.unreadable(number, what);
+                place = None;
+            }
+            let is_named = !is_other && place.is_none_or(|place| place.is_named);
+            if !is_named {
+                read.id = None;
+            }
             let same = match place {
-                Some(place) => records.get(place),
+                Some(place) => records.get(place.record),
                 None => read.id.as_deref().and_then(|id| known.get(id).copied()),
             };
             let layout = match same {
@@ -163,12 +218,11 @@ impl GeminiReader {
                 None => Layout::default(),
             };
             let Some(record) = self.read(number, &read, &layout) else { continue };
-            match place.and_then(|place| records.get_mut(place)) {
+            let at = place.map_or(records.len(), |place| place.record);
+            places.extend(id.map(|id| (id, Place { record: at, message: n, is_named })));
+            match records.get_mut(at) {
                 Some(same) => *same = record,
-                None => {
-                    places.extend(record.id.clone().map(|id| (id, records.len())));
-                    records.push(record);
-                }
+                None => records.push(record),
             }
         }
         self.records = Records::of(records);
@@ -255,15 +309,19 @@ impl GeminiReader {
     fn read(&mut self, number: usize, line: &Line<'_>, known: &Layout) -> Option<Record> {
         let kind = line.line_type.as_deref();
         let record = match kind {
-            Some("user") => match results(line) {
-                Some(results) => self.results(number, line, results)?,
-                None => {
-                    let mut unread = Vec::new();
-                    let draft = user(line, &mut unread);
-                    unread.into_iter().for_each(|what| self.recording.unreadable(number, what));
-                    Record::of_user(number, line, draft)
+            Some("user") => {
+                let mut unread = Vec::new();
+                let results = results(line, &mut unread);
+                if results.is_none() {
+                    unread.clear();
                 }
-            },
+                let user = results.is_none().then(|| user(line, &mut unread));
+                unread.into_iter().for_each(|what| self.recording.unreadable(number, what));
+                match (results, user) {
+                    (Some(results), _) => self.results(number, line, results)?,
+                    (None, user) => Record::of_user(number, line, user?),
+                }
+            }
             Some("gemini" | "model") => {
                 let mut answer = Answer::read(line);
                 for what in std::mem::take(&mut answer.unread) {

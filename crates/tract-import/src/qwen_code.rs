@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::facts::Facts;
+use crate::gemini_cli::answer::{has_more, media};
 use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
@@ -159,7 +160,7 @@ impl QwenReader {
         let mut drafts = Vec::new();
         let mut content = Vec::new();
         let mut calls = 0;
-        for raw in parts {
+        for (n, raw) in parts.iter().enumerate() {
             let part = Object::of(Some(raw)).unwrap_or_default();
             let own = |part: &Object<'_>| {
                 part.filled("id")
@@ -176,13 +177,20 @@ impl QwenReader {
             } else if let Some(answer) = part.object("functionResponse") {
                 let response = answer.object("response").unwrap_or_default();
                 let is_error = response.has("error") && !response.has("output");
-                let text = response.first(&["output", "error"]).map(values::shown);
+                // With other members, the model read the JSON of the response.
+                let known = response.first(&["output", "error"]).filter(|_| !has_more(&response));
+                let text = known.map(values::shown);
                 let text = text.or_else(|| answer.raw("response").map(canonical));
+                let mut unread = Vec::new();
+                let path = format!("parts[{n}].functionResponse.parts");
+                let more = media(&path, answer.raw("parts"), &mut unread);
+                unread.into_iter().for_each(|what| self.recording.unreadable(number, what));
+                let parts = std::iter::once(Part::text(text.unwrap_or_default())).chain(more);
                 let result = ToolAnswer {
                     call_id: own(&answer),
                     name: answer.text("name"),
                     is_error,
-                    parts: vec![Part::text(text.unwrap_or_default())],
+                    parts: parts.collect(),
                 };
                 drafts.push(Draft::new(Content::ToolResult(result)));
                 calls += 1;
@@ -197,6 +205,9 @@ impl QwenReader {
                     content.push(Part::Reasoning { text, signature, encrypted: None });
                 } else if !text.is_empty() {
                     content.push(Part::text(text));
+                } else if let Some(signature) = part.filled("thoughtSignature") {
+                    let (signature, encrypted) = (Some(signature), None);
+                    content.push(Part::Reasoning { text, signature, encrypted });
                 }
             } else {
                 let names = part.names().join(", ");

@@ -569,3 +569,79 @@ fn all_content_of_events_of_openhands_sdk_is_read_or_kept() {
     ];
     assert_eq!(unread(&report), expected);
 }
+
+#[test]
+fn pictures_and_all_members_of_responses_of_gemini_cli_are_kept() {
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}});
+    let sound = json!({"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}});
+    let call = |id: &str, response: Value, parts: Value| {
+        let response = json!({"functionResponse": {"id": id, "name": "read_file", "response": response, "parts": parts}});
+        json!({"id": id, "name": "read_file", "args": {}, "status": "success", "result": [response]})
+    };
+    let calls = json!([
+        call("a", json!({"output": "Binary."}), json!([picture, sound])),
+        call("b", json!({"output": "OUT", "extra": "EXTRA"}), json!(null)),
+        call("c", json!({"output": "OUT", "error": "ERR"}), json!(null)),
+        call("d", json!({"error": "ERR", "output": null}), json!(null)),
+    ]);
+    let session = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "messages": [
+        {"id": "1", "type": "user", "timestamp": "2026-01-01T00:00:01Z", "content": "Look."},
+        {"id": "2", "type": "gemini", "timestamp": "2026-01-01T00:00:02Z", "content": "", "toolCalls": calls},
+    ]});
+    let (repo, report) = imported(Source::GeminiCli, "session-s.json", &session.to_string());
+    let sound = r#"{"inlineData":{"data":"AAAA","mimeType":"audio/wav"}}"#;
+    let expected = [
+        format!(r#"tool a: Binary. | image Base64("AAAA") | {sound}"#),
+        r#"tool b: {"extra":"EXTRA","output":"OUT"}"#.to_owned(),
+        r#"tool c: {"error":"ERR","output":"OUT"}"#.to_owned(),
+        "tool d: ERR".to_owned(),
+    ];
+    assert_eq!(shown(&repo, &report)[2..], expected);
+    let what = "toolCalls[0].result[0].functionResponse.parts[1]: a part of an unknown type, kept as its JSON";
+    assert_eq!(unread(&report), [(2, what)]);
+}
+
+#[test]
+fn different_messages_with_one_id_in_a_document_of_gemini_cli_are_all_kept() {
+    let message = |kind: &str, text: &str| json!({"id": "1", "type": kind, "timestamp": "2026-01-01T00:00:01Z", "content": text});
+    let session = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z", "messages": [
+        message("user", "One?"), message("user", "Two?"), message("gemini", "On"), message("gemini", "One."),
+    ]});
+    let (repo, report) = imported(Source::GeminiCli, "session-s.json", &session.to_string());
+    assert_eq!(shown(&repo, &report), ["user: One?", "user: Two?", "assistant: One."]);
+    let what = "a message with the id of another one, kept as a message without an id";
+    assert_eq!(unread(&report), [(2, what), (3, what)]);
+}
+
+#[test]
+fn pictures_signatures_and_all_members_of_responses_of_qwen_code_are_kept() {
+    let line = |id: &str, parent: Option<&str>, kind: &str, parts: Value| {
+        json!({"uuid": id, "parentUuid": parent, "sessionId": "s", "timestamp": "2026-01-01T00:00:01Z",
+            "type": kind, "message": {"role": "user", "parts": parts}})
+    };
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}});
+    let session = lines(&[
+        line("u1", None, "user", json!([{"text": "Look."}])),
+        line(
+            "u2",
+            Some("u1"),
+            "assistant",
+            json!([{"functionCall": {"id": "a", "name": "f", "args": {}}}, {"text": "", "thoughtSignature": "SIG"}]),
+        ),
+        line(
+            "u3",
+            Some("u2"),
+            "tool_result",
+            json!([{"functionResponse": {"id": "a", "name": "f", "response": {"output": "OUT", "extra": "EXTRA"}, "parts": [picture, {"text": "more"}, {"sketch": 1}]}}]),
+        ),
+    ]);
+    let (repo, report) = imported(Source::QwenCode, "s.jsonl", &session);
+    let expected = [
+        "user: Look.",
+        r#"assistant: f({}) a | reasoning "" SIG -"#,
+        r#"tool a: {"extra":"EXTRA","output":"OUT"} | image Base64("AAAA") | more | {"sketch":1}"#,
+    ];
+    assert_eq!(shown(&repo, &report), expected);
+    let what = "parts[0].functionResponse.parts[2]: a part of an unknown type, kept as its JSON";
+    assert_eq!(unread(&report), [(3, what)]);
+}

@@ -7,6 +7,7 @@ use tract_providers::{Anomaly, Dialect, ProviderConversation};
 
 use super::Line;
 use crate::misfits;
+use crate::object::Object;
 use crate::report::TokenTotals;
 use crate::values::{self, Metadata, Raw, canonical, lenient, model_config, shown, shown_member};
 
@@ -79,6 +80,8 @@ struct FunctionResponse<'a> {
     name: Option<String>,
     #[serde(borrow)]
     response: Raw<'a>,
+    #[serde(borrow)]
+    parts: Raw<'a>,
 }
 
 /// Tokens of an answer.
@@ -198,7 +201,7 @@ impl Answer {
             let id = ids.get(n).cloned().unwrap_or_else(|| call_id(call.id.as_ref(), n));
             let is_error = matches!(call.status.as_deref(), Some("error" | "cancelled"));
             let path = format!("toolCalls[{n}].result");
-            let parts = vec![Part::text(result_text(&path, result, &mut unread))];
+            let parts = result_parts(&path, result, &mut unread);
             let answer = ToolAnswer { call_id: id, name: call.name.clone(), is_error, parts };
             results.push((n, Draft::new(Content::ToolResult(answer))));
         }
@@ -236,18 +239,22 @@ pub(super) fn user(line: &Line<'_>, unread: &mut Vec<String>) -> Draft {
 }
 
 /// Returns the results that a user's message consists of; `None` if it contains anything else, or
-/// the results do not name their calls.
-pub(super) fn results(line: &Line<'_>) -> Option<Vec<Draft>> {
+/// the results do not name their calls. `unread` gets descriptions of content that is kept as its
+/// JSON.
+pub(super) fn results(line: &Line<'_>, unread: &mut Vec<String>) -> Option<Vec<Draft>> {
     let parts: Vec<&RawValue> = lenient(line.content)?;
-    let result = |raw: &&RawValue| {
+    let result = |(n, raw): (usize, &&RawValue)| {
         let part: PartFields<'_> = lenient(Some(raw))?;
-        let FunctionResponse { id, name, response } = part.function_response?;
+        let FunctionResponse { id, name, response, parts } = part.function_response?;
         let text = response.map_or_else(String::new, response_text);
-        let answer =
-            ToolAnswer { call_id: id?, name, is_error: false, parts: vec![Part::text(text)] };
+        let call_id = id?;
+        let path = format!("content[{n}].functionResponse.parts");
+        let more = media(&path, parts, unread);
+        let parts = std::iter::once(Part::text(text)).chain(more).collect();
+        let answer = ToolAnswer { call_id, name, is_error: false, parts };
         Some(Draft::new(Content::ToolResult(answer)))
     };
-    let results: Option<Vec<Draft>> = parts.iter().map(result).collect();
+    let results: Option<Vec<Draft>> = parts.iter().enumerate().map(result).collect();
     results.filter(|results| !results.is_empty())
 }
 
@@ -285,10 +292,12 @@ fn other_part(n: usize, raw: &RawValue, unread: &mut Vec<String>) -> Vec<Part> {
     vec![Part::text(canonical(raw))]
 }
 
-/// Returns the text of a result that the model read.
-fn result_text(path: &str, result: &RawValue, unread: &mut Vec<String>) -> String {
-    let Some(parts) = lenient::<Vec<&RawValue>>(Some(result)) else { return shown(result) };
-    let mut texts = Vec::new();
+/// Returns the parts of a result that the model read: its text, and pictures.
+fn result_parts(path: &str, result: &RawValue, unread: &mut Vec<String>) -> Vec<Part> {
+    let Some(parts) = lenient::<Vec<&RawValue>>(Some(result)) else {
+        return vec![Part::text(shown(result))];
+    };
+    let (mut texts, mut more) = (Vec::new(), Vec::new());
     for (n, raw) in parts.into_iter().enumerate() {
         if let Some(text) = values::text(Some(raw)) {
             texts.push(text);
@@ -300,24 +309,49 @@ fn result_text(path: &str, result: &RawValue, unread: &mut Vec<String>) -> Strin
             texts.push(shown(raw));
             continue;
         }
-        if let Some(response) = part.function_response.and_then(|response| response.response) {
-            texts.push(response_text(response));
+        if let Some(response) = part.function_response {
+            texts.extend(response.response.map(response_text));
+            let path = format!("{path}[{n}].functionResponse.parts");
+            more.extend(media(&path, response.parts, unread));
         }
         texts.extend(part.text);
     }
-    texts.join("\n")
+    std::iter::once(Part::text(texts.join("\n"))).chain(more).collect()
 }
 
-/// Returns the text of a function's response.
+/// Reads the parts of a function's response: pictures and texts. Others are kept as their JSON.
+pub(crate) fn media(path: &str, parts: Raw<'_>, unread: &mut Vec<String>) -> Vec<Part> {
+    let parts = values::given(parts);
+    let Some(list) = lenient::<Vec<&RawValue>>(parts) else { return Vec::new() };
+    let picture = |part: &Object<'_>| {
+        let inline = part.object("inlineData");
+        let file = part.object("fileData");
+        let (data, name) = inline.map(|data| (data, "data")).or(file.map(|f| (f, "fileUri")))?;
+        let media_type = data.text("mimeType");
+        let is_image = media_type.as_deref().is_none_or(|kind| kind.starts_with("image/"));
+        data.filled(name).filter(|_| is_image).map(|text| values::image(text, media_type))
+    };
+    let read = |(n, raw): (usize, &RawValue)| {
+        let part = Object::of(Some(raw)).unwrap_or_default();
+        let text = || part.text("text").map(Part::text);
+        picture(&part).or_else(text).unwrap_or_else(|| {
+            unread.push(format!("{path}[{n}]: a part of an unknown type, kept as its JSON"));
+            Part::text(canonical(raw))
+        })
+    };
+    list.into_iter().enumerate().map(read).collect()
+}
+
+/// Returns whether a function's response has more than one output or error.
+pub(crate) fn has_more(response: &Object<'_>) -> bool {
+    response.names().into_iter().filter(|name| response.has(name)).count() > 1
+}
+
+/// Returns the text of a function's response: its output or error, if it has nothing else.
 fn response_text(response: &RawValue) -> String {
-    #[derive(Deserialize)]
-    struct Response<'a> {
-        #[serde(borrow)]
-        output: Raw<'a>,
-        #[serde(borrow)]
-        error: Raw<'a>,
-    }
-    let known: Option<Response<'_>> = lenient(Some(response));
-    let text = known.and_then(|known| values::text(known.output.or(known.error)));
+    let is_object = response.get().starts_with('{');
+    let members = Object::of(Some(response).filter(|_| is_object)).unwrap_or_default();
+    let known = members.raw("output").or_else(|| members.raw("error"));
+    let text = values::text(known.filter(|_| !has_more(&members)));
     text.unwrap_or_else(|| canonical(response))
 }
