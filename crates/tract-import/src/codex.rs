@@ -97,14 +97,38 @@ pub(crate) struct CodexReader {
     last_ordinal: Option<u64>,
     /// The previous line, to detect repetitions.
     previous: Vec<u8>,
+    /// Whether only the first line has a time, as in the files of older versions.
+    is_older: bool,
 }
 
 /// Returns whether a line is one of a thread.
 pub(crate) fn is_one(members: &Object<'_>) -> bool {
-    const KINDS: [&str; 5] =
-        ["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
     let kind = members.text("type").unwrap_or_default();
-    members.has("payload") && KINDS.contains(&kind.as_str())
+    (members.has("payload") && KINDS.contains(&kind.as_str())) || is_older_start(members)
+}
+
+/// The types of lines with a payload.
+const KINDS: [&str; 5] =
+    ["session_meta", "response_item", "event_msg", "turn_context", "compacted"];
+
+/// The types of items that older versions write without a time around them.
+const ITEMS: [&str; 9] = [
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "local_shell_call_output",
+    "web_search_call",
+];
+
+/// Returns whether an object is the first line of a file of an older version.
+fn is_older_start(members: &Object<'_>) -> bool {
+    const NAMES: [&str; 6] = ["id", "timestamp", "instructions", "git", "cwd", "cli_version"];
+    members.has_all(&["id", "timestamp", "instructions"])
+        && members.names().iter().all(|name| NAMES.contains(name))
 }
 
 impl LineReader for CodexReader {
@@ -116,6 +140,8 @@ impl LineReader for CodexReader {
         let line: Line<'_> = values::read_record(bytes)?;
         let is_known = match (line.ordinal, self.last_ordinal) {
             (Some(ordinal), Some(last)) => ordinal == last && self.previous == bytes,
+            // Without a time, an equal line may be another message.
+            _ if line.payload.is_none() && line.timestamp.is_none() => false,
             _ => self.previous == bytes,
         };
         if is_known {
@@ -144,13 +170,15 @@ impl LineReader for CodexReader {
                 self.recording.skip("inter_agent_communication");
                 self.note(number, &line, "Codex: a message between agents", payload, None);
             }
-            (name, _) => self.recording.skip(name.unwrap_or("untyped")),
+            (name, Some(_)) => self.recording.skip(name.unwrap_or("untyped")),
+            (name, None) => self.bare(number, &line, serde_json::from_slice(bytes)?, name),
         }
         Ok(())
     }
 
     fn is_record(text: &str) -> bool {
         has_members(text, &["type", "payload", "timestamp"])
+            || has_members(text, &["id", "timestamp", "instructions"])
     }
 
     fn finish(&mut self) -> Facts {
@@ -160,9 +188,39 @@ impl LineReader for CodexReader {
 }
 
 impl CodexReader {
+    /// Reads a line without a payload: the first line of an older version, or an item itself.
+    fn bare(&mut self, number: usize, line: &Line<'_>, raw: &RawValue, name: Option<&str>) {
+        let members = Object::of(Some(raw)).unwrap_or_default();
+        match name {
+            Some(name) if KINDS.contains(&name) => {
+                self.recording
+                    .unreadable(number, format!("a line of the type {name:?} without a payload"));
+            }
+            Some(name) if ITEMS.contains(&name) => self.item(number, line, raw),
+            None if members.has_all(&["role", "content"]) => self.item(number, line, raw),
+            None if is_older_start(&members) && !self.has_meta => {
+                self.meta(number, line, raw);
+                self.is_older = true;
+                let what = "the lines after the first one have no time";
+                self.recording.odd(number, AnomalyKind::NoTime, what);
+            }
+            None => {
+                let kind = members.text("record_type");
+                self.recording.skip(kind.unwrap_or_else(|| "untyped".to_owned()));
+            }
+            Some(name)
+                if ["content", "output", "arguments"].iter().any(|name| members.has(name)) =>
+            {
+                let what = format!("a line of the unknown type {name:?} with a content");
+                self.recording.unreadable(number, what);
+            }
+            Some(name) => self.recording.skip(name),
+        }
+    }
+
     fn time(&mut self, number: usize, line: &Line<'_>) -> Option<i64> {
         let at = values::time(line.timestamp.as_deref());
-        if at.is_none() {
+        if at.is_none() && !(self.is_older && line.timestamp.is_none()) {
             self.recording.odd(number, AnomalyKind::NoTime, "no readable time");
         }
         at

@@ -645,3 +645,48 @@ fn pictures_signatures_and_all_members_of_responses_of_qwen_code_are_kept() {
     let what = "parts[0].functionResponse.parts[2]: a part of an unknown type, kept as its JSON";
     assert_eq!(unread(&report), [(3, what)]);
 }
+
+#[test]
+fn rollouts_of_older_versions_of_codex_and_bare_items_are_read() {
+    let user = json!({"type": "message", "id": null, "role": "user", "content": [{"type": "input_text", "text": "Is it in?"}]});
+    let older = lines(&[
+        json!({"id": "old", "timestamp": "2025-05-07T00:00:00Z", "instructions": "You know.", "git": {"branch": "b"}}),
+        json!({"record_type": "state"}),
+        user.clone(),
+        user.clone(),
+        json!({"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"}),
+        json!({"type": "function_call_output", "call_id": "c1", "output": "high"}),
+        json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}),
+    ]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = write(Source::Codex, folder.path().join("rollout-old.jsonl"), older);
+    assert_eq!(tract_import::detect(file.path()).expect("it reads"), Some(Source::Codex));
+    let repo = new_repo();
+    let report = import(&repo, &[file]).pop().expect("a report");
+    let expected = [
+        "system: You know.",
+        "user: Is it in?",
+        "user: Is it in?",
+        "assistant: shell({}) c1",
+        "tool c1: high",
+        "assistant: Yes.",
+    ];
+    assert_eq!(shown(&repo, &report), expected);
+    assert_eq!(report.branches[0].branch, "codex/old");
+    let counts: Vec<_> = report.anomalies.counts.iter().collect();
+    assert_eq!(counts, [(&AnomalyKind::NoTime, &1)]);
+
+    let newer = lines(&[
+        json!({"timestamp": "2026-01-01T10:00:00Z", "type": "session_meta", "payload": {"id": "s"}}),
+        user,
+        json!({"type": "response_item"}),
+        json!({"type": "sketch", "content": "x"}),
+    ]);
+    let (repo, report) = imported(Source::Codex, "rollout-s.jsonl", &newer);
+    assert_eq!(shown(&repo, &report), ["user: Is it in?"]);
+    let expected = [
+        (3, r#"a line of the type "response_item" without a payload"#),
+        (4, r#"a line of the unknown type "sketch" with a content"#),
+    ];
+    assert_eq!(unread(&report), expected);
+}
