@@ -690,3 +690,26 @@ fn rollouts_of_older_versions_of_codex_and_bare_items_are_read() {
     ];
     assert_eq!(unread(&report), expected);
 }
+
+#[test]
+fn messages_of_claude_code_that_are_left_out_are_reported() {
+    let line = |kind: &str, id: &str, parent: Option<&str>, text: &str| {
+        json!({"type": kind, "uuid": id, "parentUuid": parent, "sessionId": "s",
+            "timestamp": "2026-01-01T10:00:00Z", "message": {"role": "user", "content": text}})
+    };
+    let session = lines(&[
+        line("user", "u1", None, "One"),
+        line("teammate", "u2", Some("u1"), "Two"),
+        line("user", "u3", Some("u2"), "Three"),
+        line("user", "u3", Some("u2"), "Three"),
+        line("user", "u3", Some("u2"), "Four"),
+    ]);
+    let (repo, report) = imported(Source::ClaudeCode, "s.jsonl", &session);
+    assert_eq!(texts(&repo, &report), ["One", "Three"]);
+    let expected = [
+        (2, r#"a line of the unknown type "teammate" with a message"#),
+        (5, "a line with the id of another line, and another content, is left out"),
+    ];
+    assert_eq!(unread(&report), expected);
+    assert_eq!((report.repeated, report.skipped.len()), (2, 0));
+}

@@ -16,6 +16,7 @@ use super::line::{
 use super::place::{Places, Position, Speaker};
 use crate::damage::{LineRules, read_line};
 use crate::facts::Facts;
+use crate::object::Object;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 use crate::values::{self, lenient, model_config, recorded};
@@ -58,6 +59,8 @@ pub(super) struct SessionReader {
     unnamed_answers: Vec<(Option<String>, Usage)>,
     boundaries: Boundaries,
     seen: HashMap<(Position, i64, bool), (Position, u64)>,
+    /// The hash of the content of each line with a message, by the hash of its id.
+    contents: HashMap<u64, u64>,
     last: HashMap<BranchNumber, LastItem>,
     /// The suffix of the first branch's name, should it be abandoned.
     pub(super) first_suffix: String,
@@ -72,6 +75,12 @@ pub(super) struct SessionReader {
 struct Target {
     branch: BranchNumber,
     advances: bool,
+}
+
+/// Returns whether a line has a message with a role and a content.
+fn has_message(line: &Line<'_>) -> bool {
+    let message = line.message.filter(|raw| raw.get().starts_with('{'));
+    Object::of(message).is_some_and(|message| message.has("role") && message.has("content"))
 }
 
 impl SessionReader {
@@ -156,6 +165,10 @@ impl SessionReader {
         self.facts(line);
         if let Some(uuid) = line.uuid.as_deref().filter(|uuid| self.places.knows(uuid)) {
             self.report.repeated += 1;
+            if self.is_other_content(uuid, line) {
+                let what = "a line with the id of another line, and another content, is left out";
+                self.odd(AnomalyKind::UnreadableMessage, what);
+            }
             self.boundaries.repeat(uuid);
             // A compaction writes the kept messages again, after the summary.
             let parent = line.parent_uuid.as_deref().and_then(|id| self.places.place_of(id));
@@ -172,10 +185,34 @@ impl SessionReader {
             Some("system") if line.subtype.as_deref() == Some("compact_boundary") => {
                 self.boundary(line);
             }
+            kind if has_message(line) => {
+                let kind = kind.unwrap_or_default();
+                let what = format!("a line of the unknown type {kind:?} with a message");
+                self.odd(AnomalyKind::UnreadableMessage, what);
+                self.pass(line);
+            }
             _ => {
                 self.pass(line);
                 self.skip(line);
             }
+        }
+    }
+
+    /// Returns whether a line has a message that is not the one of the earlier line with its id.
+    fn is_other_content(&self, uuid: &str, line: &Line<'_>) -> bool {
+        if !matches!(line.line_type.as_deref(), Some("user" | "assistant")) {
+            return false;
+        }
+        let content = lenient::<MessageFields<'_>>(line.message).and_then(|read| read.content);
+        content.is_some_and(|content| {
+            self.contents.get(&hash_of(uuid)) != Some(&hash_of(content.get()))
+        })
+    }
+
+    /// Records the content of a line, to compare it with that of a later line with the same id.
+    fn keep_hash(&mut self, line: &Line<'_>, hash: u64) {
+        if let Some(uuid) = &line.uuid {
+            self.contents.insert(hash_of(uuid), hash);
         }
     }
 
@@ -302,6 +339,7 @@ impl SessionReader {
 
     /// Adds a message of the tool itself, written in the model's name, as a note in the log.
     fn note(&mut self, line: &Line<'_>, content: &str) {
+        self.keep_hash(line, hash_of(content));
         let Ok(content) = JsonText::new(content) else {
             self.odd(AnomalyKind::UnreadableMessage, "the content has no canonical form");
             return self.pass(line);
@@ -360,6 +398,7 @@ impl SessionReader {
             _ => None,
         };
         let hash = hash_of(content.get());
+        self.keep_hash(line, hash);
         let seen = key.and_then(|key| self.seen.get(&key)).filter(|(_, known)| *known == hash);
         if let (Some((place, _)), Some(uuid)) = (seen, &line.uuid) {
             let place = *place;
