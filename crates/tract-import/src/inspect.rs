@@ -41,13 +41,21 @@ pub(crate) fn read(path: &Path) -> io::Result<Document> {
         archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     names.retain(|name| name.starts_with("samples/") && name.ends_with(".json"));
     names.sort();
-    let header = entry(&mut archive, "header.json").ok().map(|bytes| task(&bytes));
-    let (task, odds) = header.unwrap_or_default();
+    let (mut task, mut odds) = (None, Vec::new());
+    // A run that ended early has no header, but the journal of its start.
+    for (name, title) in [("header.json", "header"), ("_journal/start.json", "start")] {
+        if let (None, Ok(bytes)) = (&task, entry(&mut archive, name)) {
+            let (read, more) = task_of(title, &bytes);
+            task = read;
+            odds.extend(more);
+        }
+    }
+    let file = path.file_stem().map(|name| name.to_string_lossy()).unwrap_or_default();
     let mut all = Vec::with_capacity(names.len());
     for name in names {
         let mut conversation = Conversation::default();
         let stem = name.trim_start_matches("samples/").trim_end_matches(".json");
-        let run = task.as_ref().map(|(run, _)| run.as_str()).unwrap_or("sample");
+        let run = task.as_ref().map(|(run, _)| run.as_str()).unwrap_or(&*file);
         conversation.facts.session = Some(format!("{run}.{stem}"));
         conversation.facts.title = task.as_ref().and_then(|(_, title)| title.clone());
         conversation.recording.has_forks = true;
@@ -90,9 +98,10 @@ fn damaged(error: zip::result::ZipError) -> io::Error {
 /// The name and the title of a log.
 type Task = (String, Option<String>);
 
-/// Returns the name and the title of a log, by its header, and the anomalies of the header.
-fn task(header: &[u8]) -> (Option<Task>, Vec<(AnomalyKind, String)>) {
-    read_object("header", &json::decode(header).text, |header| {
+/// Returns the name and the title of a log, by its header or the journal of its start, and the
+/// anomalies of that.
+fn task_of(path: &str, header: &[u8]) -> (Option<Task>, Vec<(AnomalyKind, String)>) {
+    read_object(path, &json::decode(header).text, |header| {
         let run = header.object("eval")?;
         // Tasks of one run share the id of the run, and have an id each.
         let name = run.text("eval_id");

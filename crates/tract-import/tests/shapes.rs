@@ -452,14 +452,16 @@ fn secrets_are_replaced_in_tools_metadata_and_notes_too() {
 
 /// A log of Inspect with one sample.
 fn inspect_log(task: &Value, answer: &str) -> Vec<u8> {
+    inspect_log_with(Some(("header.json", json!({ "eval": task }))), answer)
+}
+
+/// A log of Inspect with one sample and an entry that describes the run.
+fn inspect_log_with(run: Option<(&str, Value)>, answer: &str) -> Vec<u8> {
     use std::io::Write as _;
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     let call = inspect_call(&[("u1", "user", "Which knot?")], &[], ("a1", answer));
-    let entries = [
-        ("header.json", json!({ "eval": task })),
-        ("samples/1_epoch_1.json", json!({ "events": [call] })),
-    ];
-    for (name, entry) in entries {
+    let sample = ("samples/1_epoch_1.json", json!({ "events": [call] }));
+    for (name, entry) in run.into_iter().chain([sample]) {
         zip.start_file(name, zip::write::SimpleFileOptions::default()).expect("a file");
         zip.write_all(entry.to_string().as_bytes()).expect("written");
     }
@@ -493,6 +495,33 @@ fn two_inspect_logs_of_one_run_are_two_sessions_in_any_order() {
         assert!(created.into_iter().all(|branch| branch.status == ImportStatus::Created));
         let files: Vec<SessionFile> = files.into_iter().rev().collect();
         assert_eq!(answers(&Imported::of(&files)), found);
+    }
+}
+
+#[test]
+fn inspect_logs_of_runs_that_ended_early_have_names_of_their_own() {
+    let start = |id: &str| {
+        let run = json!({"eval": {"eval_id": id, "run_id": "run-1", "task": "knots"}, "plan": {}});
+        Some(("_journal/start.json", run))
+    };
+    let logs = [("a", start("e1")), ("b", start("e2")), ("c", None), ("d", None)];
+    let scratch = tempfile::tempdir().expect("a folder");
+    let files: Vec<SessionFile> = logs
+        .into_iter()
+        .map(|(name, run)| {
+            let path = scratch.path().join(format!("{name}.eval"));
+            write(Source::Inspect, path, inspect_log_with(run, &format!("Answer {name}.")))
+        })
+        .collect();
+    for files in [files.clone(), files.into_iter().rev().collect()] {
+        let made = Imported::of(&files);
+        let mut names = made.branches();
+        names.sort_unstable();
+        let ids = ["c", "d", "e1", "e2"].map(|id| format!("inspect/{id}.1_epoch_1"));
+        assert_eq!(names, ids);
+        let last = |name: &str| made.messages(name).last().expect("one").content.text();
+        assert_eq!(last("inspect/e2.1_epoch_1"), "Answer b.");
+        assert!(made.reports.iter().all(|report| report.anomalies.count() == 0));
     }
 }
 
