@@ -3,6 +3,8 @@
 #[cfg(feature = "databases")]
 pub(crate) mod sqlite;
 
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
@@ -10,6 +12,7 @@ use crate::facts::Facts;
 use crate::line_reader::LineReader;
 use crate::object::Object;
 use crate::recording::{Cursor, RecordedMessage, Recording};
+use crate::tree::ItemNumber;
 use crate::values::{self, Metadata, canonical, has_members, model_config, recorded, shown};
 
 /// Returns whether an object is the first line of a session, or a Goose message with calls.
@@ -32,6 +35,10 @@ pub(crate) struct GooseReader {
     cursor: Cursor,
     pub(crate) facts: Facts,
     pub(crate) model: Option<String>,
+    /// The messages that the model no longer sees and that no summary hides so far.
+    hidden: Vec<ItemNumber>,
+    /// The line and the time of the last of them.
+    last_hidden: (usize, Option<i64>),
 }
 
 impl LineReader for GooseReader {
@@ -59,6 +66,7 @@ impl LineReader for GooseReader {
     }
 
     fn finish(&mut self) -> Facts {
+        self.end();
         std::mem::take(&mut self.facts)
     }
 }
@@ -68,6 +76,9 @@ impl GooseReader {
     pub(crate) fn message(&mut self, number: usize, message: &Object<'_>, content: &[&RawValue]) {
         let at = message.time("created").or_else(|| message.time("created_timestamp"));
         let id = message.id("id");
+        let facts = message.object("metadata").unwrap_or_default();
+        let is_false = |name: &str| facts.has(name) && !facts.is_true(name);
+        let (is_hidden, is_for_model) = (is_false("agentVisible"), is_false("userVisible"));
         let is_user = match message.text("role").as_deref() {
             Some("user") => true,
             Some("assistant") => false,
@@ -96,7 +107,13 @@ impl GooseReader {
                     signature: None,
                     encrypted: part.text("data"),
                 }),
-                "toolRequest" | "frontendToolRequest" => parts.push(call(&part)),
+                kind @ ("toolRequest" | "frontendToolRequest") => {
+                    parts.push(call(&part).unwrap_or_else(|| {
+                        let what = format!("a {kind} without a tool's name, kept as its JSON");
+                        self.recording.unreadable(number, what);
+                        Part::text(canonical(raw))
+                    }));
+                }
                 "toolResponse" => drafts.push(result(&mut self.recording, number, &part)),
                 kind @ ("summarizationRequested"
                 | "contextLengthExceeded"
@@ -124,8 +141,7 @@ impl GooseReader {
                 self.recording.answer(self.model.as_deref(), None);
             }
             // Goose adds some messages that only the model sees.
-            let facts = message.object("metadata").unwrap_or_default();
-            if is_user && facts.has("userVisible") && !facts.is_true("userVisible") {
+            if is_user && is_for_model {
                 metadata.set("injected", "agent");
             }
             draft.metadata = metadata.json();
@@ -133,21 +149,50 @@ impl GooseReader {
         } else if drafts.is_empty() {
             return self.recording.skip("empty message");
         }
+        // A compaction marks the messages before it, and adds a summary that only the model sees.
+        let is_summary = is_user && is_for_model && facts.is_true("agentVisible");
+        let is_single =
+            matches!(drafts.as_slice(), [draft] if matches!(draft.content, Content::User(_)));
+        let mut is_summary = is_summary && is_single && !self.hidden.is_empty();
+        if !is_hidden && !is_summary {
+            self.end();
+        }
         for (n, draft) in drafts.into_iter().enumerate() {
             let own = id.as_ref().map(|id| format!("{id}#{n}"));
             let draft = recorded(draft, id.as_deref(), at);
             let message = RecordedMessage { id: own, line: number, draft };
+            if std::mem::take(&mut is_summary) {
+                let hidden: HashSet<ItemNumber> = self.hidden.drain(..).collect();
+                let items = self.cursor.entries().iter().map(|entry| entry.item);
+                let keep = items.filter(|item| !hidden.contains(item)).collect();
+                self.recording.summarize(&mut self.cursor, keep, message);
+                continue;
+            }
             self.recording.append(&mut self.cursor, message);
+            if is_hidden {
+                self.hidden.extend(self.cursor.entries().last().map(|entry| entry.item));
+                self.last_hidden = (number, at);
+            }
+        }
+    }
+
+    /// Leaves the messages out of the context that the model no longer sees and no summary hides.
+    pub(crate) fn end(&mut self) {
+        let hidden = std::mem::take(&mut self.hidden);
+        if !hidden.is_empty() {
+            let (line, at) = self.last_hidden;
+            self.recording.leave_out(&mut self.cursor, line, hidden, at);
         }
     }
 }
 
-fn call(part: &Object<'_>) -> Part {
+/// Returns a call; `None` without the name of a tool, as Goose records a call that it cannot parse.
+fn call(part: &Object<'_>) -> Option<Part> {
     let call = part.object("toolCall").unwrap_or_default();
     let value = call.object("value").unwrap_or_else(|| call.clone());
     let arguments = value.raw("arguments").map_or_else(|| "{}".to_owned(), canonical);
-    let name = value.text("name").unwrap_or_default();
-    Part::call(part.text("id").unwrap_or_default(), name, arguments)
+    let name = value.filled("name")?;
+    Some(Part::call(part.text("id").unwrap_or_default(), name, arguments))
 }
 
 fn result(recording: &mut Recording, line: usize, part: &Object<'_>) -> Draft {

@@ -459,11 +459,7 @@ impl Recording {
         let line = messages.last().map_or(0, |message| message.line);
         let at = messages.iter().filter_map(|message| message.draft.created_at).max();
         if !gone.is_empty() {
-            self.report.removed += gone.len();
-            let lost: HashSet<ItemNumber> = gone.iter().copied().collect();
-            cursor.entries.retain(|entry| !lost.contains(&entry.item));
-            let event = TreeEvent::Skip { branch, line, items: gone, at };
-            self.push(cursor, branch, event);
+            self.skip_items(cursor, branch, line, gone, at);
         }
         for n in edits {
             let Some(message) = messages.get(*n) else { continue };
@@ -476,6 +472,36 @@ impl Recording {
         }
         let first = from + edits.first().copied().unwrap_or(same).min(same);
         cursor.changed = Some(cursor.changed.map_or(first, |changed| changed.min(first)));
+    }
+
+    /// Leaves messages out of the context from here on. They stay in the log.
+    pub(crate) fn leave_out(
+        &mut self,
+        cursor: &mut Cursor,
+        line: usize,
+        items: Vec<ItemNumber>,
+        at: Option<i64>,
+    ) {
+        let branch = self.target(cursor);
+        self.set_last(branch, LastItem::Other);
+        let first = cursor.entries.iter().position(|entry| items.contains(&entry.item));
+        self.skip_items(cursor, branch, line, items, at);
+        cursor.changed = [cursor.changed, first].into_iter().flatten().min();
+    }
+
+    fn skip_items(
+        &mut self,
+        cursor: &mut Cursor,
+        branch: BranchNumber,
+        line: usize,
+        items: Vec<ItemNumber>,
+        at: Option<i64>,
+    ) {
+        self.report.removed += items.len();
+        let gone: HashSet<ItemNumber> = items.iter().copied().collect();
+        cursor.entries.retain(|entry| !gone.contains(&entry.item));
+        let event = TreeEvent::Skip { branch, line, items, at };
+        self.push(cursor, branch, event);
     }
 
     fn settle(&mut self, branch: BranchNumber, line: usize, content: &Content) {

@@ -653,3 +653,128 @@ fn a_shorter_fence_within_a_longer_one_is_text_of_the_answer() {
     let branch = made.branches()[0].to_owned();
     assert_eq!(made.messages(&branch).len(), 4);
 }
+
+/// The anomalies of a report: line, kind and text.
+fn anomalies(report: &SessionReport) -> Vec<(usize, &str, &str)> {
+    let listed = report.anomalies.listed.iter();
+    listed.map(|anomaly| (anomaly.line, anomaly.kind.as_str(), anomaly.what.as_str())).collect()
+}
+
+/// A message of Goose: its texts and its metadata.
+fn goose(n: u32, role: &str, content: Value, metadata: Value) -> Value {
+    json!({"id": format!("m{n}"), "role": role, "created": 1_700_000_000 + n,
+        "content": content, "metadata": metadata})
+}
+
+/// Goose's database with one session of these messages.
+fn goose_database(path: &Path, messages: &[Value]) {
+    let database = rusqlite::Connection::open(path).expect("a database");
+    let tables = "CREATE TABLE sessions (id TEXT, working_dir TEXT);
+        CREATE TABLE messages (id INTEGER PRIMARY KEY, message_id TEXT, session_id TEXT, role TEXT,
+            content_json TEXT, created_timestamp INTEGER, metadata_json TEXT);
+        INSERT INTO sessions VALUES ('made', '/x');";
+    database.execute_batch(tables).expect("tables");
+    let insert = "INSERT INTO messages (message_id, session_id, role, content_json,
+        created_timestamp, metadata_json) VALUES (?1, 'made', ?2, ?3, ?4, ?5)";
+    for message in messages {
+        let text = |name: &str| message[name].as_str().unwrap_or_default().to_owned();
+        let (content, metadata) = (message["content"].to_string(), message["metadata"].to_string());
+        let created = message["created"].as_i64();
+        let values = rusqlite::params![text("id"), text("role"), content, created, metadata];
+        database.execute(insert, values).expect("a row");
+    }
+}
+
+/// Imports messages of Goose from lines and from the database.
+fn goose_imports(messages: &[Value]) -> [Imported; 2] {
+    let mut lines = vec![json!({"working_dir": "/x", "description": "", "message_count": 9})];
+    lines.extend_from_slice(messages);
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("sessions.db");
+    goose_database(&path, messages);
+    [
+        Imported::of_lines(Source::Goose, &lines),
+        Imported::of(&[SessionFile::new(Source::Goose, path)]),
+    ]
+}
+
+#[test]
+fn a_summary_of_goose_hides_the_messages_that_the_model_no_longer_sees() {
+    let hidden = json!({"userVisible": true, "agentVisible": false});
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let mut messages = vec![
+        goose(1, "user", text("Sail north."), hidden.clone()),
+        goose(2, "assistant", text("North it is."), hidden.clone()),
+        goose(
+            3,
+            "user",
+            text("Summary: north."),
+            json!({"userVisible": false, "agentVisible": true}),
+        ),
+        goose(4, "assistant", text("I continue."), json!({})),
+    ];
+    for imported in goose_imports(&messages) {
+        assert_eq!(
+            imported.transcript("goose/made"),
+            ["user Summary: north.", "assistant I continue."]
+        );
+        let report = imported.report();
+        assert_eq!((report.compactions, report.hidden, report.removed), (1, 2, 0));
+        assert_eq!(anomalies(report), []);
+    }
+    // Without a summary, the messages are left out of the context.
+    messages.remove(2);
+    messages.push(goose(5, "user", text("A notice for the user."), hidden));
+    for imported in goose_imports(&messages) {
+        assert_eq!(imported.transcript("goose/made"), ["assistant I continue."]);
+        let report = imported.report();
+        assert_eq!((report.compactions, report.removed), (0, 3));
+    }
+}
+
+#[test]
+fn a_file_of_goose_that_is_compacted_later_continues_its_branch() {
+    let text = |text: &str| json!([{"type": "text", "text": text}]);
+    let before = [
+        goose(1, "user", text("Sail north."), json!({"userVisible": true, "agentVisible": true})),
+        goose(2, "assistant", text("North it is."), json!({})),
+    ];
+    let mut after: Vec<Value> = before.to_vec();
+    for message in &mut after {
+        message["metadata"] = json!({"userVisible": true, "agentVisible": false});
+    }
+    let facts = json!({"userVisible": false, "agentVisible": true});
+    after.push(goose(3, "user", text("Summary: north."), facts));
+    let scratch = tempfile::tempdir().expect("a folder");
+    let path = scratch.path().join("made.jsonl");
+    let repo = new_repo();
+    for (messages, status) in
+        [(&before[..], ImportStatus::Created), (&after[..], ImportStatus::Forwarded)]
+    {
+        let lines: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        let report = import(&repo, &[write(Source::Goose, path.clone(), lines)]);
+        assert_eq!(report[0].branches[0].status, status);
+    }
+}
+
+#[test]
+fn a_call_that_goose_cannot_parse_is_kept_as_its_json() {
+    let messages = [
+        goose(1, "user", json!([{"type": "text", "text": "Look."}]), json!({})),
+        goose(
+            2,
+            "assistant",
+            json!([{"type": "toolRequest", "id": "t1",
+                "toolCall": {"status": "error", "error": "bad JSON"}}]),
+            json!({}),
+        ),
+    ];
+    for imported in goose_imports(&messages) {
+        let transcript = imported.transcript("goose/made");
+        assert!(transcript[1].contains(r#""error":"bad JSON""#), "{transcript:?}");
+        let what = "a toolRequest without a tool's name, kept as its JSON";
+        let report = imported.report();
+        assert_eq!(report.anomalies.listed.len(), 1);
+        assert_eq!(report.anomalies.listed[0].what, what);
+    }
+}

@@ -68,6 +68,7 @@ pub(crate) fn read<E: From<io::Error>>(
             reader.recording.odds(n + 1, damage);
             message(&mut reader, n + 1, &row);
         }
+        reader.end();
         let facts = std::mem::take(&mut reader.facts);
         let recording = std::mem::take(&mut reader.recording);
         each(Conversation { recording, facts, ..Conversation::default() })?;
