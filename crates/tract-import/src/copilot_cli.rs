@@ -1,6 +1,6 @@
 //! Sessions of GitHub Copilot CLI: JSONL files of events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tract_core::{Body, Content, Draft, JsonText, Part, ToolAnswer};
 
@@ -22,6 +22,12 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
 pub(crate) struct CopilotReader {
     recording: Recording,
     cursor: Cursor,
+    /// The contexts of subagents, by the call that started each.
+    agents: HashMap<String, Cursor>,
+    /// The calls that a subagent made, with the call that started it.
+    agent_calls: HashMap<String, String>,
+    /// The calls of tools that the user ran.
+    user_calls: HashSet<String>,
     facts: Facts,
     model: Option<String>,
     /// Output tokens of each model since the tool was started.
@@ -69,11 +75,26 @@ impl CopilotReader {
             "user.message" => Draft::user(data.text("content").unwrap_or_default()),
             "system.message" => Draft::system(data.text("content").unwrap_or_default()),
             "assistant.message" => return self.answer(number, id.as_deref(), &data, at),
+            "tool.user_requested" => {
+                self.user_calls.extend(data.text("toolCallId"));
+                let what = "data: a tool that the user ran, kept as its JSON";
+                self.recording.unreadable(number, what);
+                let text = event.raw("data").map(canonical);
+                injected("user_requested", vec![Part::text(text.unwrap_or_default())])
+            }
+            "skill.invoked" if data.filled("content").is_some() => {
+                let text = data.text("content").unwrap_or_default();
+                injected("skill", vec![Part::text(text)])
+            }
             "tool.execution_complete" => {
-                let Some(draft) = result(&data) else {
+                let Some(answer) = result(&data) else {
                     return self.recording.unreadable(number, "a result without its call's id");
                 };
-                draft
+                // Providers reject a result without a call of the model.
+                match self.user_calls.contains(&answer.call_id) {
+                    true => injected("user_requested", answer.parts),
+                    false => Draft::new(Content::ToolResult(answer)),
+                }
             }
             "session.shutdown" => return self.shutdown(number, &data, at),
             "session.compaction_complete" if data.has("summaryContent") => {
@@ -84,7 +105,38 @@ impl CopilotReader {
             _ => return self.recording.skip(kind),
         };
         let draft = recorded(draft, id.as_deref(), at);
-        self.recording.append(&mut self.cursor, RecordedMessage { id, line: number, draft });
+        let agent = data.filled("parentToolCallId");
+        self.append(agent.as_deref(), RecordedMessage { id, line: number, draft });
+    }
+
+    /// Adds a message to the context of a subagent, or to the conversation.
+    fn append(&mut self, agent: Option<&str>, message: RecordedMessage) {
+        for call in message.draft.content.calls() {
+            let agent = agent.map(|agent| (call.id.clone(), agent.to_owned()));
+            self.agent_calls.extend(agent);
+        }
+        let mut cursor = self.take_cursor(agent);
+        self.recording.append(&mut cursor, message);
+        self.put_cursor(agent, cursor);
+    }
+
+    /// Takes the cursor of a subagent, which is started if it is new, or of the conversation.
+    fn take_cursor(&mut self, agent: Option<&str>) -> Cursor {
+        let Some(agent) = agent else { return std::mem::take(&mut self.cursor) };
+        if let Some(cursor) = self.agents.remove(agent) {
+            return cursor;
+        }
+        let caller = self.agent_calls.get(agent).and_then(|caller| self.agents.get_mut(caller));
+        let mut cursor = Cursor::default();
+        self.recording.start_agent(&mut cursor, agent, caller.unwrap_or(&mut self.cursor));
+        cursor
+    }
+
+    fn put_cursor(&mut self, agent: Option<&str>, cursor: Cursor) {
+        match agent {
+            Some(agent) => drop(self.agents.insert(agent.to_owned(), cursor)),
+            None => self.cursor = cursor,
+        }
     }
 
     fn session(&mut self, data: &Object<'_>) {
@@ -133,14 +185,17 @@ impl CopilotReader {
         }
         draft.metadata = metadata.json();
         draft.generation_config = model_config(model.as_deref());
-        self.recording.end_answer(&self.cursor);
+        let agent = data.filled("parentToolCallId");
+        let cursor = self.take_cursor(agent.as_deref());
+        self.recording.end_answer(&cursor);
+        self.put_cursor(agent.as_deref(), cursor);
         self.recording.answer(model.as_deref(), usage.as_ref());
         let message = RecordedMessage {
             id: id.map(str::to_owned),
             line: number,
             draft: recorded(draft, id, at),
         };
-        self.recording.append(&mut self.cursor, message);
+        self.append(agent.as_deref(), message);
     }
 
     /// Records the tokens of a run of the tool, which are stated per model at its end. Messages
@@ -188,11 +243,23 @@ impl CopilotReader {
         let body = Body { parts: vec![Part::text(text)], name: None };
         let draft = recorded(Draft::new(Content::User(body)), id.as_deref(), at);
         let summary = RecordedMessage { id, line: number, draft };
-        self.recording.summarize(&mut self.cursor, Vec::new(), summary);
+        let agent = data.filled("parentToolCallId");
+        let mut cursor = self.take_cursor(agent.as_deref());
+        self.recording.summarize(&mut cursor, Vec::new(), summary);
+        self.put_cursor(agent.as_deref(), cursor);
     }
 }
 
-fn result(data: &Object<'_>) -> Option<Draft> {
+/// Returns a user's message that the tool added to the context.
+fn injected(by: &str, parts: Vec<Part>) -> Draft {
+    let mut metadata = Metadata::default();
+    metadata.set("injected", by);
+    let mut draft = Draft::new(Content::User(Body { parts, name: None }));
+    draft.metadata = metadata.json();
+    draft
+}
+
+fn result(data: &Object<'_>) -> Option<ToolAnswer> {
     let call_id = data.filled("toolCallId")?;
     let is_error = data.has("success") && !data.is_true("success");
     let result = data.object("result").unwrap_or_default();
@@ -201,5 +268,5 @@ fn result(data: &Object<'_>) -> Option<Draft> {
     let text = text.or_else(|| data.raw("result").filter(|_| !result.has("content")).map(shown));
     let text = text.or_else(|| error.text("message")).or_else(|| data.raw("error").map(shown));
     let (name, parts) = (data.text("toolName"), vec![Part::text(text.unwrap_or_default())]);
-    Some(Draft::new(Content::ToolResult(ToolAnswer { call_id, name, is_error, parts })))
+    Some(ToolAnswer { call_id, name, is_error, parts })
 }

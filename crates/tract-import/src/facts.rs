@@ -1,5 +1,7 @@
 //! Facts about a conversation that are not stored in its commits.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use tract_core::JsonText;
 
@@ -15,6 +17,8 @@ pub(crate) struct Facts {
     pub(crate) agent: Option<String>,
     /// The call that started it.
     pub(crate) caller: Option<Caller>,
+    /// The calls that started the subagents within it, by the branch of the subagent.
+    pub(crate) callers: HashMap<BranchNumber, Caller>,
     /// The conversation that it was copied from.
     pub(crate) parent: Option<String>,
     pub(crate) title: Option<String>,
@@ -94,7 +98,7 @@ impl Facts {
                 start: start.as_str(),
                 session,
                 agent: self.agent.as_deref(),
-                caller: self.caller.as_ref(),
+                caller: self.callers.get(&number).or(self.caller.as_ref()),
                 parent: self.parent.as_deref(),
                 title: self.title.as_deref(),
                 cwd: self.cwd.as_deref(),

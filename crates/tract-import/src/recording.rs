@@ -11,10 +11,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use imbl::Vector;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, JsonText, Part, json};
+use tract_core::{Content, Draft, JsonText, Part, RefName, json};
 
 use self::unnamed::UnnamedCalls;
 use crate::damage::replacements;
+use crate::facts::Caller;
 use crate::report::{AnomalyKind, SessionReport, TokenTotals};
 use crate::tree::{BranchNumber, BranchStart, ItemNumber, TreeEvent};
 use crate::values::{self, Raw};
@@ -116,6 +117,21 @@ struct Call {
     answered: Vec<BranchNumber>,
 }
 
+/// The call that started a subagent.
+#[derive(Debug)]
+struct AgentCall {
+    id: String,
+    /// The branch with the call.
+    branch: BranchNumber,
+}
+
+impl AgentCall {
+    /// Returns the suffix of the name of the subagent's branch.
+    fn suffix(&self) -> String {
+        format!(".agent-{}", RefName::distinct(&self.id))
+    }
+}
+
 /// The recording of a conversation so far.
 #[derive(Debug, Default)]
 pub(crate) struct Recording {
@@ -129,6 +145,8 @@ pub(crate) struct Recording {
     pub(crate) has_forks: bool,
     events: Vec<TreeEvent>,
     branches: Vec<BranchState>,
+    /// The calls that started the subagents of this recording, by the branch of the subagent.
+    agent_calls: Vec<(BranchNumber, AgentCall)>,
     items: ItemNumber,
     /// The calls of each id, oldest first: some tools reuse ids.
     calls: HashMap<String, Vec<Call>>,
@@ -245,6 +263,32 @@ impl Recording {
         self.report.tokens.add(usage.unwrap_or(&TokenTotals::default()));
     }
 
+    /// Starts the branch of a subagent at an empty cursor. `caller` is the cursor of the context with
+    /// the call that started it.
+    pub(crate) fn start_agent(&mut self, cursor: &mut Cursor, call_id: &str, caller: &mut Cursor) {
+        // The first branch is the conversation, even if none of its messages was recorded.
+        let caller = self.target(caller);
+        let start = BranchStart::Subagent;
+        let call = AgentCall { id: call_id.to_owned(), branch: caller };
+        let number = self.add_branch(cursor, call.suffix(), start);
+        self.agent_calls.push((number, call));
+    }
+
+    /// Returns the calls that started the subagents, by the branch of the subagent. `branch` is the
+    /// name of the conversation's branch.
+    pub(crate) fn callers(&self, branch: &str) -> HashMap<BranchNumber, Caller> {
+        let suffix = |number: BranchNumber| {
+            let mut branches = self.agent_calls.iter();
+            let call = branches.find(|(agent, _)| *agent == number).map(|(_, call)| call);
+            call.map_or_else(String::new, AgentCall::suffix)
+        };
+        let caller = |(agent, call): &(BranchNumber, AgentCall)| {
+            let branch = format!("{branch}{}", suffix(call.branch));
+            (*agent, Caller { id: call.id.clone(), branch })
+        };
+        self.agent_calls.iter().map(caller).collect()
+    }
+
     /// Starts a branch at the cursor, with this suffix of its name.
     pub(crate) fn fork(&mut self, cursor: &mut Cursor, suffix: Option<String>) -> BranchNumber {
         let number = self.branches.len();
@@ -259,6 +303,16 @@ impl Recording {
             0 => String::new(),
             n => format!(".fork-{n}"),
         });
+        self.add_branch(cursor, suffix, start)
+    }
+
+    fn add_branch(
+        &mut self,
+        cursor: &mut Cursor,
+        suffix: String,
+        start: BranchStart,
+    ) -> BranchNumber {
+        let number = self.branches.len();
         self.starts.push(start.clone());
         self.events.push(TreeEvent::Branch { after: cursor.last, suffix, start });
         self.branches.push(BranchState { tip: cursor.last, last: LastItem::Other });

@@ -778,3 +778,108 @@ fn a_call_that_goose_cannot_parse_is_kept_as_its_json() {
         assert_eq!(report.anomalies.listed[0].what, what);
     }
 }
+
+/// An event of Copilot CLI.
+fn copilot(n: u32, kind: &str, data: Value) -> Value {
+    json!({"type": kind, "data": data, "id": format!("e{n}"), "parentId": null,
+        "timestamp": format!("2026-01-01T00:00:{n:02}Z")})
+}
+
+#[test]
+fn a_subagent_of_copilot_cli_is_a_branch_that_names_its_caller() {
+    let call = |id: &str, name: &str| json!([{"toolCallId": id, "name": name, "arguments": {}}]);
+    let answer = |content: &str, calls: Value, agent: Option<&str>| {
+        let mut data = json!({"content": content, "toolRequests": calls});
+        if let Some(agent) = agent {
+            data["parentToolCallId"] = agent.into();
+        }
+        data
+    };
+    let result = |id: &str, text: &str, agent: Option<&str>| {
+        let mut data = json!({"toolCallId": id, "success": true, "result": {"content": text}});
+        if let Some(agent) = agent {
+            data["parentToolCallId"] = agent.into();
+        }
+        data
+    };
+    let done = "tool.execution_complete";
+    let lines = [
+        copilot(0, "session.start", json!({"sessionId": "made"})),
+        copilot(1, "user.message", json!({"content": "Find the leak."})),
+        copilot(2, "assistant.message", answer("", call("task1", "task"), None)),
+        copilot(3, "assistant.message", answer("I look.", call("grep1", "grep"), Some("task1"))),
+        copilot(4, done, result("grep1", "hull.txt", Some("task1"))),
+        copilot(5, "assistant.message", answer("", call("task2", "task"), Some("task1"))),
+        copilot(6, "assistant.message", answer("Deeper.", json!([]), Some("task2"))),
+        copilot(7, done, result("task2", "Deep.", Some("task1"))),
+        copilot(8, "assistant.message", answer("In the hull.", json!([]), Some("task1"))),
+        copilot(9, done, result("task1", "The hull leaks.", None)),
+        copilot(10, "assistant.message", answer("It is the hull.", json!([]), None)),
+    ];
+    let imported = Imported::of_lines(Source::CopilotCli, &lines);
+    assert_eq!(
+        imported.transcript("copilot-cli/made"),
+        [
+            "user Find the leak.",
+            "assistant  [task1]",
+            "tool The hull leaks.",
+            "assistant It is the hull.",
+        ]
+    );
+    let agent = "copilot-cli/made.agent-task1";
+    assert_eq!(
+        imported.transcript(agent),
+        [
+            "assistant I look. [grep1]",
+            "tool hull.txt",
+            "assistant  [task2]",
+            "tool Deep.",
+            "assistant In the hull.",
+        ]
+    );
+    assert_eq!(imported.transcript("copilot-cli/made.agent-task2"), ["assistant Deeper."]);
+    let starts: Vec<&BranchStart> =
+        imported.report().branches.iter().map(|branch| &branch.start).collect();
+    let (main, sub) = (&BranchStart::Conversation, &BranchStart::Subagent);
+    assert_eq!(starts, [main, sub, sub]);
+    assert_eq!((imported.report().pairs, anomalies(imported.report())), (3, vec![]));
+    let stored = imported.stored();
+    for (call, branch) in [("task1", "copilot-cli/made"), ("task2", agent)] {
+        let caller = format!(r#"{{"branch":"{branch}","id":"{call}"}}"#);
+        assert!(stored.replace('\\', "").contains(&caller), "{caller}: {stored}");
+    }
+    // A file of which only the subagent's lines are left.
+    let torn = Imported::of_lines(Source::CopilotCli, &[lines[0].clone(), lines[8].clone()]);
+    assert_eq!(torn.transcript(agent), ["assistant In the hull."]);
+}
+
+#[test]
+fn tools_that_a_user_of_copilot_cli_ran_and_skills_are_messages() {
+    let lines = [
+        copilot(0, "session.start", json!({"sessionId": "made"})),
+        copilot(1, "user.message", json!({"content": "Look."})),
+        copilot(2, "skill.invoked", json!({"name": "s", "content": "How to look."})),
+        copilot(
+            3,
+            "tool.user_requested",
+            json!({"toolCallId": "u1", "toolName": "bash", "arguments": {"command": "ls"}}),
+        ),
+        copilot(
+            4,
+            "tool.execution_complete",
+            json!({"toolCallId": "u1", "success": true, "result": {"content": "hull.txt"}}),
+        ),
+    ];
+    let imported = Imported::of_lines(Source::CopilotCli, &lines);
+    assert_eq!(
+        imported.transcript("copilot-cli/made"),
+        [
+            "user Look.",
+            "user How to look.",
+            r#"user {"arguments":{"command":"ls"},"toolCallId":"u1","toolName":"bash"}"#,
+            "user hull.txt",
+        ]
+    );
+    let what = "data: a tool that the user ran, kept as its JSON";
+    assert_eq!(anomalies(imported.report()), [(4, "unreadable_message", what)]);
+}

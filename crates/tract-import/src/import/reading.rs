@@ -223,16 +223,17 @@ impl FileReader {
         recording.finish();
         let id = facts.session.clone().unwrap_or_else(|| file.stem());
         let source = file.source().as_str();
-        let mut report = recording.report;
+        let mut report = std::mem::take(&mut recording.report);
+        let name = match &facts.agent {
+            Some(agent) => format!("{id}.{agent}"),
+            None => id.clone(),
+        };
+        let branch = format!("{source}/{}", RefName::distinct(&name));
+        let facts = Facts { callers: recording.callers(&branch), ..facts.clone() };
         let documents =
             facts.documents(source, &id, &recording.starts, recording.resumed, report.tokens);
         let documents = documents.map_err(damaged)?;
-        let name = match &facts.agent {
-            Some(agent) => format!("{id}.{agent}"),
-            None => id,
-        };
         report.title.clone_from(&facts.title);
-        let branch = format!("{source}/{}", RefName::distinct(&name));
         report.session = name;
         self.end_conversation(file.path(), branch, documents, report)
     }
