@@ -1,13 +1,15 @@
 //! Messages of the Vercel AI SDK, as applications store them: UI messages, whose calls have their
 //! results in the same part, model messages, and messages of version 4.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, Part, ToolAnswer};
+use tract_core::{Body, Content, Draft, Part, ToolAnswer};
 
 use crate::document::{Conversation, Document, Steps};
 use crate::object::Object;
-use crate::values::{self, Raw, canonical, given, lenient, recorded, shown};
+use crate::values::{self, Metadata, Raw, canonical, given, lenient, recorded, shown};
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +33,11 @@ struct Message<'a> {
     parts: Option<Vec<&'a RawValue>>,
     #[serde(borrow)]
     tool_invocations: Option<Vec<&'a RawValue>>,
+    /// The thoughts of version 4.
+    reasoning: Option<String>,
+    /// The files of version 4.
+    #[serde(rename = "experimental_attachments", borrow)]
+    attachments: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,6 +46,8 @@ struct PartFields<'a> {
     #[serde(rename = "type")]
     part_type: Option<String>,
     text: Option<String>,
+    /// The text of a thought of version 4.
+    reasoning: Option<String>,
     tool_call_id: Option<String>,
     tool_name: Option<String>,
     state: Option<String>,
@@ -57,6 +66,7 @@ struct PartFields<'a> {
     preliminary: Option<bool>,
     media_type: Option<String>,
     mime_type: Option<String>,
+    content_type: Option<String>,
     url: Option<String>,
     #[serde(borrow)]
     image: Raw<'a>,
@@ -102,6 +112,7 @@ impl PartFields<'_> {
 
     fn picture(&self) -> Option<Part> {
         let media_type = self.media_type.clone().or_else(|| self.mime_type.clone());
+        let media_type = media_type.or_else(|| self.content_type.clone());
         let is_picture = self.part_type.as_deref() == Some("image")
             || media_type.as_deref().is_some_and(|kind| kind.starts_with("image/"));
         let text = self.url.clone().or_else(|| values::text(self.image.or(self.data)));
@@ -166,49 +177,144 @@ fn drafts(
     conversation: &mut Conversation,
 ) -> Option<Vec<Draft>> {
     let role = message.role.as_deref()?;
+    let recording = &mut conversation.recording;
     let mut steps = Steps::default();
     let text = values::text(given(message.content));
     let listed = || lenient::<Vec<&RawValue>>(given(message.content).filter(|_| text.is_none()));
-    let parts = message.parts.clone().or_else(listed);
-    if parts.is_none() && text.is_none() {
+    let (member, parts) = match message.parts.clone().filter(|parts| !parts.is_empty()) {
+        Some(parts) => ("parts", Some(parts)),
+        None => ("content", listed().or_else(|| message.parts.clone())),
+    };
+    let invocations = message.tool_invocations.as_deref().unwrap_or_default();
+    let attachments = message.attachments.as_deref().unwrap_or_default();
+    let thoughts = message.reasoning.clone().filter(|text| !text.is_empty());
+    let has_more = !invocations.is_empty() || !attachments.is_empty() || thoughts.is_some();
+    if parts.is_none() && text.is_none() && !has_more {
         return None;
     }
-    for raw in parts.iter().flatten() {
-        let Some(part) = lenient::<PartFields<'_>>(Some(raw)) else {
-            conversation.recording.unreadable(line, "a part in no known shape");
-            continue;
-        };
-        let mut unread = Vec::new();
-        if let Some(skipped) = steps.part(&part, &mut unread) {
-            conversation.recording.skip(skipped);
-        }
-        unread.into_iter().for_each(|what| conversation.recording.unreadable(line, what));
+    let parts = parts.unwrap_or_default();
+    if member == "parts" && text.is_none() && given(message.content).is_some() {
+        recording.unreadable(line, "content: a list next to the parts, which are read");
     }
-    if parts.is_none() {
-        steps.parts.extend(text.filter(|text| !text.is_empty()).map(Part::text));
-        for raw in message.tool_invocations.iter().flatten() {
-            let call: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
-            steps.invocation(&call);
-        }
-    }
-    let whole = |content: fn(tract_core::Body) -> Content, parts: Vec<Part>| {
-        vec![Draft::new(content(tract_core::Body { parts, name: None }))]
+    let has_kind = |kind: &str| {
+        let mut parts = parts.iter().filter_map(|raw| Object::of(Some(raw)));
+        parts.any(|part| {
+            let text = part.filled("text").or_else(|| part.filled("reasoning"));
+            part.text("type").as_deref() == Some(kind) && text.is_some()
+        })
     };
-    Some(match role {
-        "system" => whole(Content::System, steps.parts),
-        "user" => whole(Content::User, steps.parts),
-        "tool" => steps.results,
-        "assistant" => {
-            steps.cut();
-            steps.done
+    if let Some(text) = thoughts.filter(|_| !has_kind("reasoning")) {
+        steps.parts.push(Part::Reasoning { text, signature: None, encrypted: None });
+    }
+    let text = text.filter(|text| !text.is_empty() && !has_kind("text"));
+    steps.parts.extend(text.map(Part::text));
+    let mut calls = HashSet::new();
+    let mut unread = Vec::new();
+    for (n, raw) in parts.iter().enumerate() {
+        let place = format!("{member}[{n}]");
+        if let Some(text) = values::text(Some(raw)) {
+            steps.parts.push(Part::text(text));
+        } else if let Some(part) = lenient::<PartFields<'_>>(Some(raw)) {
+            let inner: Option<PartFields<'_>> = lenient(part.tool_invocation);
+            calls.extend(part.tool_call_id.clone());
+            calls.extend(inner.and_then(|call| call.tool_call_id));
+            // Only answers of the model have steps.
+            let is_step = part.part_type.as_deref() == Some("step-start");
+            if is_step && role != "assistant" {
+                recording.skip("step-start");
+            } else if let Some(skipped) = steps.part(&place, raw, &part, &mut unread) {
+                recording.skip(skipped);
+            }
+        } else {
+            steps.keep(raw, &mut unread, format!("{place}: a part in no known shape"));
+        }
+        steps.settle(role, &mut unread);
+    }
+    for raw in invocations {
+        let call: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
+        if call.tool_call_id.as_ref().is_none_or(|id| !calls.contains(id)) {
+            steps.invocation(&call);
+            steps.settle(role, &mut unread);
+        }
+    }
+    for (n, raw) in attachments.iter().enumerate() {
+        let file: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
+        match file.picture() {
+            Some(picture) => steps.parts.push(picture),
+            None => {
+                let what = format!("experimental_attachments[{n}]: a file that is not a picture");
+                steps.keep(raw, &mut unread, what);
+            }
+        }
+    }
+    unread.into_iter().for_each(|what| recording.unreadable(line, what));
+    match role {
+        "assistant" => steps.cut(),
+        "system" | "user" | "tool" => {
+            // A message of the user without parts is reported as one without content.
+            if role == "tool" || !(steps.parts.is_empty() && !steps.done.is_empty()) {
+                steps.end_message(role);
+            }
         }
         _ => return None,
-    })
+    }
+    Some(steps.done)
 }
 
 impl Steps {
+    /// Keeps a part as its JSON.
+    fn keep(&mut self, raw: &RawValue, unread: &mut Vec<String>, what: String) {
+        unread.push(format!("{what}, kept as its JSON"));
+        self.parts.push(Part::text(canonical(raw)));
+    }
+
+    /// Ends the message before a result, unless the model wrote it: its steps end by themselves.
+    fn settle(&mut self, role: &str, unread: &mut Vec<String>) {
+        if role == "assistant" {
+            return;
+        }
+        for part in &mut self.parts {
+            if let Part::ToolCall(call) = part {
+                unread.push(format!("a call of {:?} in a message of the {role}", call.name));
+                let text = format!("{} {}", call.name, call.arguments);
+                *part = Part::text(text.trim());
+            }
+        }
+        if !self.results.is_empty() {
+            if !self.parts.is_empty() {
+                self.end_message(role);
+            }
+            self.done.append(&mut self.results);
+        }
+    }
+
+    /// Ends a message that is not the model's.
+    fn end_message(&mut self, role: &str) {
+        let parts = std::mem::take(&mut self.parts);
+        if role == "tool" && parts.is_empty() {
+            return;
+        }
+        let body = Body { parts, name: None };
+        let mut draft = Draft::new(match role {
+            "system" => Content::System(body),
+            _ => Content::User(body),
+        });
+        if role == "tool" {
+            let mut metadata = Metadata::default();
+            metadata.set("injected", "tool");
+            draft.metadata = metadata.json();
+        }
+        self.done.push(draft);
+    }
+
     /// Reads a part. Returns the name to count it under if no model saw it.
-    fn part(&mut self, part: &PartFields<'_>, unread: &mut Vec<String>) -> Option<String> {
+    fn part(
+        &mut self,
+        place: &str,
+        raw: &RawValue,
+        part: &PartFields<'_>,
+        unread: &mut Vec<String>,
+    ) -> Option<String> {
         let kind = part.part_type.as_deref().unwrap_or("untyped");
         match kind {
             "step-start" => self.cut(),
@@ -217,13 +323,13 @@ impl Steps {
                 self.parts.extend(text.map(Part::text));
             }
             "reasoning" => self.parts.push(Part::Reasoning {
-                text: part.text.clone().unwrap_or_default(),
+                text: part.text.clone().or_else(|| part.reasoning.clone()).unwrap_or_default(),
                 signature: part.signature(),
                 encrypted: None,
             }),
             "file" | "image" => match part.picture() {
                 Some(picture) => self.parts.push(picture),
-                None => return Some(kind.to_owned()),
+                None => self.keep(raw, unread, format!("{place}: a {kind} that is not a picture")),
             },
             "tool-call" => {
                 let name = part.tool_name.clone().unwrap_or_default();
@@ -248,9 +354,15 @@ impl Steps {
                 let name = part.tool_name.clone().unwrap_or_default();
                 return self.tool(part, &name);
             }
+            // The SDK sends neither sources nor an application's data to a model.
+            "source" | "source-url" | "source-document" => return Some(kind.to_owned()),
+            kind if kind.starts_with("data-") => return Some(kind.to_owned()),
             kind => match kind.strip_prefix("tool-") {
                 Some(name) => return self.tool(part, name),
-                None => return Some(kind.to_owned()),
+                None => {
+                    let what = format!("{place}: a part of the unknown type {kind:?}");
+                    self.keep(raw, unread, what);
+                }
             },
         }
         None

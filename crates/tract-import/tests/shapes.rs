@@ -883,3 +883,57 @@ fn tools_that_a_user_of_copilot_cli_ran_and_skills_are_messages() {
     let what = "data: a tool that the user ran, kept as its JSON";
     assert_eq!(anomalies(imported.report()), [(4, "unreadable_message", what)]);
 }
+
+#[test]
+fn every_member_of_a_message_of_the_ai_sdk_is_read_or_reported() {
+    let result = json!({"type": "tool-result", "toolCallId": "c1", "toolName": "look",
+        "output": {"type": "text", "value": "hull.txt"}});
+    let call =
+        |id: &str| json!({"type": "tool-call", "toolCallId": id, "toolName": "look", "input": {}});
+    let invocation = |id: &str| json!({"state": "result", "toolCallId": id, "toolName": "look", "args": {}, "result": "a leak"});
+    let pdf = json!({"type": "file", "mediaType": "application/pdf", "url": "data:x"});
+    let messages = json!([
+        {"role": "user", "content": "Look.", "parts": [],
+            "experimental_attachments": [{"name": "a.pdf", "contentType": "application/pdf", "url": "u"}]},
+        {"role": "assistant", "content": [call("c1")], "reasoning": "A thought."},
+        {"role": "user", "parts": [result, {"type": "text", "text": "And now?"}]},
+        {"role": "assistant", "parts": [call("c2")], "content": "I look.",
+            "toolInvocations": [invocation("c2"), invocation("c3")]},
+        {"role": "tool", "content": [
+            {"type": "tool-result", "toolCallId": "c2", "toolName": "look", "output": {"type": "text", "value": "dry"}},
+            {"type": "text", "text": "A remark."}]},
+        {"role": "user", "parts": [pdf, {"type": "sketch", "lines": 3}, {"type": "source-url", "url": "u"}]},
+    ]);
+    let imported = Imported::of_json(Source::AiSdk, &messages);
+    assert_eq!(
+        imported.transcript("ai-sdk/made"),
+        [
+            r#"user Look.
+{"contentType":"application/pdf","name":"a.pdf","url":"u"}"#,
+            "assistant  [c1]",
+            "tool hull.txt",
+            "user And now?",
+            "assistant I look. [c2] [c3]",
+            "tool a leak",
+            "tool dry",
+            "user A remark.",
+            r#"user {"mediaType":"application/pdf","type":"file","url":"data:x"}
+{"lines":3,"type":"sketch"}"#,
+        ]
+    );
+    let kind = "unreadable_message";
+    assert_eq!(
+        anomalies(imported.report()),
+        [
+            (
+                1,
+                kind,
+                "experimental_attachments[0]: a file that is not a picture, kept as its JSON"
+            ),
+            (6, kind, "parts[0]: a file that is not a picture, kept as its JSON"),
+            (6, kind, "parts[1]: a part of the unknown type \"sketch\", kept as its JSON"),
+        ]
+    );
+    assert_eq!(imported.report().skipped.get("source-url"), Some(&1));
+    assert!(imported.stored().contains("A thought."));
+}
