@@ -90,20 +90,78 @@ impl Reader<'_> {
 
     fn turns(&mut self, members: &Object<'_>, name: &str) {
         let mut tools = self.tools(members.raw("tools"));
-        if let Some(system) = members.filled("system") {
-            let mut draft = Draft::system(system);
-            draft.tools = tools.take();
-            self.say(draft);
-        }
+        self.system(members, &mut tools);
         for raw in members.list(name) {
             let turn = Object::of(Some(raw)).unwrap_or_default();
             let Some(mut draft) = self.turn(&turn) else { continue };
             draft.tools = tools.take();
             self.say(draft);
         }
-        for kept in ["rejected", "chosen"] {
-            if members.has(kept) {
-                self.conversation.recording.skip(kept);
+        self.preference(members);
+        self.report_others(members, &[name, "chosen", "rejected"]);
+    }
+
+    /// Reads the preferred answer, and the rejected one as a branch.
+    fn preference(&mut self, members: &Object<'_>) {
+        let is_turn = |turn: &Object<'_>| {
+            turn.first(&["value", "content"]).is_some()
+                && turn.text("from").or_else(|| turn.text("role")).is_some()
+        };
+        let turn = |name: &str| {
+            let raw = members.raw(name).filter(|raw| raw.get().starts_with('{'));
+            Object::of(raw).filter(is_turn)
+        };
+        let (chosen, rejected) = (turn("chosen"), turn("rejected"));
+        for (name, turn) in [("chosen", &chosen), ("rejected", &rejected)] {
+            if members.has(name) && turn.is_none() {
+                self.unreadable(format!("{name}: not a turn, not read"));
+            }
+        }
+        let Some(chosen) = chosen else {
+            if rejected.is_some() {
+                self.unreadable("rejected: an answer without a chosen one, not read");
+            }
+            return;
+        };
+        let mut cursor = self.conversation.cursor.clone();
+        let calls = self.calls.clone();
+        if let Some(draft) = self.turn(&chosen) {
+            self.say(draft);
+        }
+        let Some(rejected) = rejected else { return };
+        if cursor.entries().is_empty() {
+            return self.unreadable("rejected: an answer to no message, not read");
+        }
+        self.calls = calls;
+        self.conversation.recording.has_forks = true;
+        self.conversation.recording.fork(&mut cursor, Some(".rejected".to_owned()));
+        std::mem::swap(&mut self.conversation.cursor, &mut cursor);
+        if let Some(draft) = self.turn(&rejected) {
+            self.say(draft);
+        }
+        self.conversation.cursor = cursor;
+    }
+
+    /// Adds the system prompt that is a member of the record, with the tools.
+    fn system(&mut self, members: &Object<'_>, tools: &mut Option<Vec<ToolSchema>>) {
+        let prompt = members.filled("system").or_else(|| members.filled("system_prompt"));
+        if let Some(prompt) = prompt {
+            let mut draft = Draft::system(prompt);
+            draft.tools = tools.take();
+            self.say(draft);
+        }
+    }
+
+    /// Reports the members of a record that are not read.
+    fn report_others(&mut self, members: &Object<'_>, known: &[&str]) {
+        let prompt =
+            ["system", "system_prompt"].into_iter().find(|name| members.filled(name).is_some());
+        for name in members.names() {
+            let is_empty =
+                members.raw(name).is_none_or(|raw| matches!(raw.get(), "\"\"" | "[]" | "{}"));
+            let is_known = ["id", "tools"].contains(&name) || prompt == Some(name);
+            if !is_known && !is_empty && !known.contains(&name) {
+                self.unreadable(format!("the member {name:?} is not read"));
             }
         }
     }
@@ -195,8 +253,10 @@ impl Reader<'_> {
     }
 
     fn query(&mut self, members: &Object<'_>) {
+        let mut tools = self.tools(members.raw("tools"));
+        self.system(members, &mut tools);
         let mut draft = Draft::user(members.text("query").unwrap_or_default());
-        draft.tools = self.tools(members.raw("tools"));
+        draft.tools = tools;
         self.say(draft);
         let answers = members.raw("answers");
         let text = values::text(answers).or_else(|| answers.map(canonical)).unwrap_or_default();
@@ -206,11 +266,14 @@ impl Reader<'_> {
             self.unreadable("answers that are not a list of calls, kept as a text");
         }
         self.say(draft);
+        self.report_others(members, &["query", "answers"]);
     }
 
     /// Reads messages in a provider's format next to tools in a JSON text.
     fn messages(&mut self, members: &Object<'_>) {
         let mut tools = self.tools(members.raw("tools"));
+        self.system(members, &mut tools);
+        self.report_others(members, &["messages"]);
         let mut request = Map::new();
         let messages = members.raw("messages").and_then(|raw| lenient::<Value>(Some(raw)));
         request.insert("messages".to_owned(), messages.unwrap_or_default());

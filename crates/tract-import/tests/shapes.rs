@@ -5,98 +5,12 @@ mod support;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use tract_core::store::{StoreExt, Walk};
-use tract_core::{ImageSource, Message, Part, RefTarget, block_on};
-use tract_engine::{ImportStatus, Repo};
-use tract_import::{
-    AnomalyKind, BranchStart, SessionFile, SessionFilter, SessionReport, Source, session_files,
-};
+use tract_core::store::StoreExt;
+use tract_core::{ImageSource, Part, RefTarget, block_on};
+use tract_engine::ImportStatus;
+use tract_import::{AnomalyKind, BranchStart, SessionFile, SessionFilter, Source, session_files};
 
-use self::support::{bundled, compiled, import, new_repo, refs, write};
-
-struct Imported {
-    repo: Repo,
-    reports: Vec<SessionReport>,
-}
-
-impl Imported {
-    fn of(files: &[SessionFile]) -> Self {
-        let repo = new_repo();
-        let reports = import(&repo, files);
-        Self { repo, reports }
-    }
-
-    /// Imports one file with these bytes.
-    fn of_bytes(source: Source, name: &str, bytes: impl AsRef<[u8]>) -> Self {
-        let scratch = tempfile::tempdir().expect("a folder");
-        Self::of(&[write(source, scratch.path().join(name), bytes)])
-    }
-
-    fn of_json(source: Source, value: &Value) -> Self {
-        Self::of_bytes(source, "made.json", value.to_string())
-    }
-
-    fn of_lines(source: Source, lines: &[Value]) -> Self {
-        let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
-        Self::of_bytes(source, "made.jsonl", lines.concat())
-    }
-
-    fn report(&self) -> &SessionReport {
-        assert_eq!(self.reports.len(), 1);
-        &self.reports[0]
-    }
-
-    fn branches(&self) -> Vec<&str> {
-        let all = self.reports.iter().flat_map(|report| &report.branches);
-        all.map(|branch| branch.branch.as_str()).collect()
-    }
-
-    fn messages(&self, branch: &str) -> Vec<Message> {
-        compiled(&self.repo, branch).messages().cloned().collect()
-    }
-
-    /// What a branch says: role, text and calls of each message.
-    fn transcript(&self, branch: &str) -> Vec<String> {
-        let line = |message: &Message| {
-            let calls = message.content.calls().map(|call| format!(" [{}]", call.id));
-            let calls: String = calls.collect();
-            format!("{} {}{calls}", message.role.as_str(), message.content.text())
-        };
-        self.messages(branch).iter().map(line).collect()
-    }
-
-    fn tools(&self, branch: &str) -> Vec<String> {
-        compiled(&self.repo, branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
-    }
-
-    /// Everything that is stored, as text.
-    fn stored(&self) -> String {
-        let store = self.repo.store();
-        let mut text = String::new();
-        for (name, target) in refs(&self.repo) {
-            text += &format!("{name}\n");
-            match target {
-                RefTarget::Commit(head) => {
-                    let walk = Walk::from(head);
-                    let page = block_on(store.walk(self.repo.name(), walk)).expect("it is read");
-                    assert!(page.next.is_none(), "a short history");
-                    let records = page.entries.iter().map(|entry| entry.commit.record());
-                    text += &format!("{:?}\n", records.collect::<Vec<_>>());
-                }
-                RefTarget::Blob(blob) => {
-                    let found =
-                        block_on(store.blobs(self.repo.name(), &[blob.into()])).expect("read");
-                    text += &format!("{:?}\n", found[0].as_ref().and_then(|blob| blob.text()));
-                }
-                other => text += &format!("{other:?}\n"),
-            }
-        }
-        for branch in self.branches() {
-            text += &format!("{:?}\n{:?}\n", self.messages(branch), self.tools(branch));
-        }
-        text
-    }
-}
+use self::support::{Imported, anomalies, bundled, import, new_repo, refs, write};
 
 fn gemini(id: &str, kind: &str, text: &str) -> Value {
     json!({"id": id, "type": kind, "content": text, "timestamp": "2026-05-01T10:00:00Z"})
@@ -654,12 +568,6 @@ fn a_shorter_fence_within_a_longer_one_is_text_of_the_answer() {
     assert_eq!(made.messages(&branch).len(), 4);
 }
 
-/// The anomalies of a report: line, kind and text.
-fn anomalies(report: &SessionReport) -> Vec<(usize, &str, &str)> {
-    let listed = report.anomalies.listed.iter();
-    listed.map(|anomaly| (anomaly.line, anomaly.kind.as_str(), anomaly.what.as_str())).collect()
-}
-
 /// A message of Goose: its texts and its metadata.
 fn goose(n: u32, role: &str, content: Value, metadata: Value) -> Value {
     json!({"id": format!("m{n}"), "role": role, "created": 1_700_000_000 + n,
@@ -936,4 +844,39 @@ fn every_member_of_a_message_of_the_ai_sdk_is_read_or_reported() {
     );
     assert_eq!(imported.report().skipped.get("source-url"), Some(&1));
     assert!(imported.stored().contains("A thought."));
+}
+
+#[test]
+fn records_of_datasets_keep_their_system_prompt_and_both_answers() {
+    let turn = |from: &str, value: &str| json!({"from": from, "value": value});
+    let messages =
+        json!([{"role": "user", "content": "Look."}, {"role": "assistant", "content": "Yes."}]);
+    let records = json!([
+        {"id": "a", "system": "Be brief.", "messages": messages, "tools": "[]"},
+        {"id": "b", "system": "Be brief.", "query": "Look.", "answers": "[{\"name\":\"look\"}]", "tools": "[]"},
+        {"id": "c", "system_prompt": "Be brief.", "conversations": [turn("human", "Look.")],
+            "chosen": turn("gpt", "Yes."), "rejected": turn("gpt", "No."),
+            "images": ["hull.png"], "source": ""},
+        {"id": "d", "conversations": [turn("human", "Look.")], "rejected": "No."},
+    ]);
+    let imported = Imported::of_json(Source::Dataset, &records);
+    for (name, answer) in [
+        ("a", "assistant Yes."),
+        ("b", "assistant  [call-1]"),
+        ("c", "assistant Yes."),
+        ("c.rejected", "assistant No."),
+    ] {
+        let expected = ["system Be brief.", "user Look.", answer];
+        assert_eq!(imported.transcript(&format!("dataset/{name}")), expected);
+    }
+    let reported: Vec<_> = imported.reports.iter().flat_map(anomalies).collect();
+    let kind = "unreadable_message";
+    assert_eq!(
+        reported,
+        [
+            (2, "unanswered", "call \"call-1\" has no result"),
+            (3, kind, "the member \"images\" is not read"),
+            (4, kind, "rejected: not a turn, not read"),
+        ]
+    );
 }

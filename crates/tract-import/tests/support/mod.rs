@@ -4,8 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tract_compile::Compiled;
-use tract_core::{RefName, RefTarget, block_on};
+use tract_core::store::Walk;
+use tract_core::{Message, RefName, RefTarget, block_on};
 use tract_engine::{Repo, RepoOptions};
 use tract_import::{
     RecordingOptions, SessionFile, SessionFilter, SessionReport, Source, session_files,
@@ -92,4 +94,95 @@ pub(crate) fn branches(refs: &[(RefName, RefTarget)]) -> Vec<&(RefName, RefTarge
 /// Everything that refs lead to: branches and documents.
 pub(crate) fn refs(repo: &Repo) -> Vec<(RefName, RefTarget)> {
     block_on(repo.store().list_refs(repo.name(), "")).expect("they are read")
+}
+
+/// Reports of an import, and the repository with it.
+pub(crate) struct Imported {
+    pub(crate) repo: Repo,
+    pub(crate) reports: Vec<SessionReport>,
+}
+
+impl Imported {
+    pub(crate) fn of(files: &[SessionFile]) -> Self {
+        let repo = new_repo();
+        let reports = import(&repo, files);
+        Self { repo, reports }
+    }
+
+    /// Imports one file with these bytes.
+    pub(crate) fn of_bytes(source: Source, name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let scratch = tempfile::tempdir().expect("a folder");
+        Self::of(&[write(source, scratch.path().join(name), bytes)])
+    }
+
+    pub(crate) fn of_json(source: Source, value: &Value) -> Self {
+        Self::of_bytes(source, "made.json", value.to_string())
+    }
+
+    pub(crate) fn of_lines(source: Source, lines: &[Value]) -> Self {
+        let lines: Vec<String> = lines.iter().map(|line| format!("{line}\n")).collect();
+        Self::of_bytes(source, "made.jsonl", lines.concat())
+    }
+
+    pub(crate) fn report(&self) -> &SessionReport {
+        assert_eq!(self.reports.len(), 1);
+        &self.reports[0]
+    }
+
+    pub(crate) fn branches(&self) -> Vec<&str> {
+        let all = self.reports.iter().flat_map(|report| &report.branches);
+        all.map(|branch| branch.branch.as_str()).collect()
+    }
+
+    pub(crate) fn messages(&self, branch: &str) -> Vec<Message> {
+        compiled(&self.repo, branch).messages().cloned().collect()
+    }
+
+    /// What a branch says: role, text and calls of each message.
+    pub(crate) fn transcript(&self, branch: &str) -> Vec<String> {
+        let line = |message: &Message| {
+            let calls = message.content.calls().map(|call| format!(" [{}]", call.id));
+            let calls: String = calls.collect();
+            format!("{} {}{calls}", message.role.as_str(), message.content.text())
+        };
+        self.messages(branch).iter().map(line).collect()
+    }
+
+    pub(crate) fn tools(&self, branch: &str) -> Vec<String> {
+        compiled(&self.repo, branch).tools().iter().map(|tool| format!("{tool:?}")).collect()
+    }
+
+    /// Everything that is stored, as text.
+    pub(crate) fn stored(&self) -> String {
+        let store = self.repo.store();
+        let mut text = String::new();
+        for (name, target) in refs(&self.repo) {
+            text += &format!("{name}\n");
+            match target {
+                RefTarget::Commit(head) => {
+                    let walk = Walk::from(head);
+                    let page = block_on(store.walk(self.repo.name(), walk)).expect("it is read");
+                    assert!(page.next.is_none(), "a short history");
+                    let records = page.entries.iter().map(|entry| entry.commit.record());
+                    text += &format!("{:?}\n", records.collect::<Vec<_>>());
+                }
+                RefTarget::Blob(blob) => {
+                    let found =
+                        block_on(store.blobs(self.repo.name(), &[blob.into()])).expect("read");
+                    text += &format!("{:?}\n", found[0].as_ref().and_then(|blob| blob.text()));
+                }
+                other => text += &format!("{other:?}\n"),
+            }
+        }
+        for branch in self.branches() {
+            text += &format!("{:?}\n{:?}\n", self.messages(branch), self.tools(branch));
+        }
+        text
+    }
+}
+
+/// The anomalies of a report: line, kind and text.
+pub(crate) fn anomalies(report: &SessionReport) -> Vec<(usize, &str, &str)> {
+    let listed = report.anomalies.listed.iter();
+    listed.map(|anomaly| (anomaly.line, anomaly.kind.as_str(), anomaly.what.as_str())).collect()
 }
