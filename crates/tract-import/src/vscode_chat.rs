@@ -50,7 +50,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
     let ((), misfits) = misfits::watch(&text, || {
         say(&mut conversation, &Object::parse(&text).unwrap_or_default());
     });
-    // The text has one line, and its changes are on other lines.
+    // Members of the chat itself: the text has one line, and its changes are on other lines.
     misfits.into_iter().for_each(|(_, what)| conversation.recording.unreadable(0, what));
     Ok(conversation.into())
 }
@@ -61,10 +61,13 @@ fn say(conversation: &mut Conversation, chat: &Object<'_>) {
     let requests = chat.list("requests");
     conversation.recording.report.lines = requests.len();
     for (n, raw) in requests.into_iter().enumerate() {
-        match Object::of(Some(raw)) {
-            Some(request) => exchange(conversation, n + 1, &request),
-            None => conversation.recording.unreadable(n + 1, "a request that is not an object"),
-        }
+        let path = format!("requests[{n}]");
+        let ((), misfits) =
+            misfits::watch_within(&path, raw.get(), || match Object::of(Some(raw)) {
+                Some(request) => exchange(conversation, n + 1, &request),
+                None => conversation.recording.unreadable(n + 1, "a request that is not an object"),
+            });
+        misfits.into_iter().for_each(|(_, what)| conversation.recording.unreadable(n + 1, what));
     }
 }
 
@@ -206,15 +209,24 @@ fn exchange(conversation: &mut Conversation, line: usize, request: &Object<'_>) 
     let at = request.time("timestamp");
     let id = request.text("requestId");
     let message = request.object("message").unwrap_or_default();
-    let text = message.text("text").or_else(|| request.text("message"));
+    let text = message.text("text").or_else(|| {
+        let parts = message.list("parts").into_iter().filter_map(|raw| Object::of(Some(raw)));
+        let texts: Vec<String> = parts.filter_map(|part| part.text("text")).collect();
+        (!texts.is_empty()).then(|| texts.concat())
+    });
+    let text = text.or_else(|| request.text("message"));
     let Some(text) = text else {
         let what = format!("a request without a text; members: {}", request.names().join(", "));
         return conversation.recording.unreadable(line, what);
     };
+    let before = conversation.cursor.entries().len();
     conversation.say(id.as_deref(), line, recorded(Draft::user(text), id.as_deref(), at));
     let variables = request.object("variableData").unwrap_or_default();
-    for _ in variables.list("variables") {
-        conversation.recording.skip("variable");
+    for raw in variables.list("variables") {
+        let name = Object::of(Some(raw)).and_then(|variable| variable.text("name"));
+        let what =
+            format!("variableData: the attachment {:?} is not read", name.unwrap_or_default());
+        conversation.recording.unreadable(line, what);
     }
     let result = request.object("result").unwrap_or_default();
     let metadata = result.object("metadata").unwrap_or_default();
@@ -231,17 +243,34 @@ fn exchange(conversation: &mut Conversation, line: usize, request: &Object<'_>) 
     };
     let rounds = metadata.list("toolCallRounds");
     if rounds.is_empty() {
-        answer.shown(&request.list("response"));
+        answer.shown(&response(request));
     } else {
         answer.rounds(&rounds, &metadata);
         // The last text is only shown; in older files no round contains it.
         if !answer.ends_with_text(&rounds) {
-            answer.last_text(&request.list("response"));
+            answer.last_text(&response(request));
         }
     }
     if let Some(error) = result.object("errorDetails") {
         let code = error.text("code").unwrap_or_else(|| "other".to_owned());
         conversation.recording.skip(format!("error:{code}"));
+    }
+    // The user went back to a checkpoint before the request.
+    let is_removed = ["shouldBeRemovedOnSend", "isHidden"].into_iter().any(|name| {
+        request.raw(name).is_some_and(|raw| raw.get() == "true" || raw.get().starts_with('{'))
+    });
+    if is_removed {
+        let entries = conversation.cursor.entries().iter().skip(before);
+        let items = entries.map(|entry| entry.item).collect();
+        conversation.recording.leave_out(&mut conversation.cursor, line, items, at);
+    }
+}
+
+/// Returns the parts of the answer that the interface shows: a list, or one text.
+fn response<'a>(request: &Object<'a>) -> Vec<&'a RawValue> {
+    match request.text("response") {
+        Some(_) => request.raw("response").into_iter().collect(),
+        None => request.list("response"),
     }
 }
 
@@ -278,6 +307,7 @@ impl Answer<'_> {
     /// Reads the model's rounds: texts, calls, and their results.
     fn rounds(&mut self, rounds: &[&RawValue], metadata: &Object<'_>) {
         let results = metadata.object("toolCallResults").unwrap_or_default();
+        let mut used = HashSet::new();
         for raw in rounds {
             let round = Object::of(Some(raw)).unwrap_or_default();
             let mut draft = Draft::assistant("");
@@ -290,7 +320,10 @@ impl Answer<'_> {
                     encrypted: thinking.text("encrypted"),
                 });
             }
-            if let Some(text) = round.filled("response") {
+            let list: Option<Vec<String>> =
+                lenient(round.raw("response").filter(|raw| raw.get().starts_with('[')));
+            let text = list.map(|texts| texts.concat()).or_else(|| round.text("response"));
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
                 draft = draft.part(Part::text(text));
             }
             let mut answered = Vec::new();
@@ -303,7 +336,13 @@ impl Answer<'_> {
                 let name = call.text("name").unwrap_or_default();
                 let arguments = arguments.unwrap_or_else(|| "{}".to_owned());
                 draft = draft.call(&id, &name, arguments);
-                answered.extend(results.object(&id).map(|result| (id, name, result)));
+                let Some(result) = results.object(&id) else { continue };
+                if used.insert(id.clone()) {
+                    answered.push((id, name, result));
+                } else {
+                    let what = format!("a second call {id:?}: the first one has the result");
+                    self.conversation.recording.unreadable(self.line, what);
+                }
             }
             self.say(draft);
             for (call_id, name, result) in answered {
@@ -312,6 +351,10 @@ impl Answer<'_> {
                 let answer = ToolAnswer { call_id, name, is_error, parts };
                 self.say(Draft::new(Content::ToolResult(answer)));
             }
+        }
+        for id in results.names().into_iter().filter(|id| !used.contains(*id)) {
+            let what = format!("toolCallResults: the result of {id:?} belongs to no call");
+            self.conversation.recording.unreadable(self.line, what);
         }
     }
 
@@ -324,15 +367,14 @@ impl Answer<'_> {
     fn last_text(&mut self, response: &[&RawValue]) {
         let parts = response.iter().rev();
         let after = parts.take_while(|raw| {
-            let part = Object::of(Some(raw)).unwrap_or_default();
-            !part.text("kind").is_some_and(|kind| kind.starts_with("toolInvocation"))
+            let part = Object::of(Some(**raw).filter(|raw| raw.get().starts_with('{')));
+            let kind = part.and_then(|part| part.text("kind"));
+            !kind.is_some_and(|kind| kind.starts_with("toolInvocation"))
         });
         let mut after: Vec<&RawValue> = after.copied().collect();
         after.reverse();
-        let draft = after
-            .into_iter()
-            .filter_map(|raw| markdown(&Object::of(Some(raw)).unwrap_or_default()))
-            .fold(String::new(), |mut all, text| {
+        let draft =
+            after.into_iter().filter_map(shown_text).fold(String::new(), |mut all, text| {
                 all.push_str(&text);
                 all
             });
@@ -345,11 +387,19 @@ impl Answer<'_> {
         let mut answer = String::new();
         let mut thought = String::new();
         let mut skipped: HashSet<String> = HashSet::new();
-        for raw in response {
-            let part = Object::of(Some(raw)).unwrap_or_default();
+        for (n, raw) in response.iter().copied().enumerate() {
+            let part = Object::of(Some(raw).filter(|raw| raw.get().starts_with('{')));
+            let part = part.unwrap_or_default();
             match part.text("kind").as_deref() {
-                None | Some("markdownContent" | "markdownVuln" | "inlineReference") => {
-                    answer.extend(markdown(&part));
+                None
+                | Some("markdownContent" | "markdownVuln" | "inlineReference" | "codeblock") => {
+                    let text = shown_text(raw).unwrap_or_else(|| {
+                        let what =
+                            format!("response[{n}]: a part without a text, kept as its JSON");
+                        self.conversation.recording.unreadable(self.line, what);
+                        canonical(raw)
+                    });
+                    answer.push_str(&text);
                 }
                 Some("thinking") => {
                     let list: Option<Vec<String>> = lenient(part.raw("value"));
@@ -380,6 +430,11 @@ impl Answer<'_> {
     }
 }
 
+/// Returns the text of a part, which may be a text itself.
+fn shown_text(raw: &RawValue) -> Option<String> {
+    values::text(Some(raw)).or_else(|| markdown(&Object::of(Some(raw))?))
+}
+
 /// Returns the text of a part that is shown as Markdown.
 fn markdown(part: &Object<'_>) -> Option<String> {
     if part.text("kind").as_deref() == Some("inlineReference") {
@@ -390,10 +445,13 @@ fn markdown(part: &Object<'_>) -> Option<String> {
         });
         return name.map(|name| format!("`{name}`"));
     }
+    if part.text("kind").as_deref() == Some("codeblock") {
+        return part.text("code");
+    }
     if part.has("kind") && !part.text("kind").is_some_and(|kind| kind.starts_with("markdown")) {
         return None;
     }
-    let content = part.object("content").and_then(|content| content.text("value"));
+    let content = part.text("content").or_else(|| part.object("content")?.text("value"));
     part.text("value").or(content)
 }
 

@@ -12,8 +12,8 @@ use tract_import::{AnomalyKind, BranchStart, SessionFile, SessionReport, Source,
 use tract_providers::{Dialect, Form, FormOptions, compile_form};
 
 use self::support::{
-    branches, bundled, check_forms, compiled, files, import, import_all, import_bundled, new_repo,
-    refs, write,
+    Imported, anomalies, branches, bundled, check_forms, compiled, files, import, import_all,
+    import_bundled, new_repo, refs, write,
 };
 
 /// What a branch says, one message a line.
@@ -554,4 +554,94 @@ fn files_of_a_folder_are_found_by_their_bytes_wherever_they_are() {
     assert_eq!(names(Source::LangGraph), ["state"]);
     assert_eq!(names(Source::Cursor), ["other.db"]);
     assert_eq!(names(Source::Aider), ["notes.md"]);
+}
+
+/// A chat of VS Code with these requests.
+fn chat(requests: Value) -> Value {
+    json!({"version": 3, "sessionId": "made", "creationDate": 1, "requests": requests})
+}
+
+#[test]
+fn answers_of_vs_code_are_read_in_every_shape_of_their_text() {
+    let request = |n: u32, response: Value| json!({"requestId": format!("r{n}"), "message": {"text": "Look."}, "response": response});
+    let requests = json!([
+        request(1, json!(["A text."])),
+        request(2, json!("The whole.")),
+        request(3, json!([{"kind": "markdownContent", "content": "Markdown."}])),
+        request(4, json!([{"kind": "codeblock", "code": "let a = 1;"}])),
+        {"requestId": "r5", "message": {"parts": [{"text": "In "}, {"text": "parts."}]},
+            "response": [{"baseUri": "u"}], "variableData": {"variables": [{"name": "hull.png"}]}},
+    ]);
+    let imported = Imported::of_json(Source::VsCodeChat, &chat(requests));
+    let look = "user Look.";
+    assert_eq!(
+        imported.transcript("vscode-chat/made"),
+        [
+            look,
+            "assistant A text.",
+            look,
+            "assistant The whole.",
+            look,
+            "assistant Markdown.",
+            look,
+            "assistant let a = 1;",
+            "user In parts.",
+            r#"assistant {"baseUri":"u"}"#,
+        ]
+    );
+    let kind = "unreadable_message";
+    assert_eq!(
+        anomalies(imported.report()),
+        [
+            (5, kind, "variableData: the attachment \"hull.png\" is not read"),
+            (5, kind, "response[0]: a part without a text, kept as its JSON"),
+        ]
+    );
+}
+
+#[test]
+fn requests_of_vs_code_that_the_user_went_back_from_are_left_out() {
+    let request = |n: u32, more: &str| {
+        let mut request = json!({"requestId": format!("r{n}"), "message": {"text": format!("Look {n}.")},
+            "response": [{"value": format!("Seen {n}.")}]});
+        request[more] = true.into();
+        request
+    };
+    let requests = [request(1, "-"), request(2, "isHidden"), request(3, "shouldBeRemovedOnSend")];
+    let imported = Imported::of_json(Source::VsCodeChat, &chat(json!(requests)));
+    assert_eq!(imported.transcript("vscode-chat/made"), ["user Look 1.", "assistant Seen 1."]);
+    assert_eq!(imported.report().removed, 4);
+}
+
+#[test]
+fn a_result_of_vs_code_answers_one_call() {
+    let call = json!({"id": "c1", "name": "look", "arguments": "{}"});
+    let round = json!({"response": "", "toolCalls": [call]});
+    let result = |text: &str| json!({"content": [{"value": text}]});
+    let metadata = json!({"toolCallRounds": [round, round],
+        "toolCallResults": {"c1": result("hull.txt"), "c9": result("lost")}});
+    let requests = json!([{"requestId": "r1", "message": {"text": "Look."}, "response": [],
+        "result": {"metadata": metadata}}]);
+    let imported = Imported::of_json(Source::VsCodeChat, &chat(requests));
+    assert_eq!(imported.report().pairs, 1);
+    let kind = "unreadable_message";
+    let listed = anomalies(imported.report());
+    assert!(listed.contains(&(1, kind, "a second call \"c1\": the first one has the result")));
+    let orphan = "toolCallResults: the result of \"c9\" belongs to no call";
+    assert!(listed.contains(&(1, kind, orphan)), "{listed:?}");
+}
+
+#[test]
+fn a_member_of_a_request_of_vs_code_is_reported_with_the_request() {
+    let lines = [
+        json!({"kind": 0, "v": chat(json!([]))}),
+        json!({"kind": 2, "k": ["requests"], "v": [
+            {"requestId": "r1", "message": {"text": "Look."}, "response": [{"value": "Yes."}]},
+            {"requestId": "r2", "message": {"text": "And?"}, "modelId": ["m"],
+                "response": [{"value": "No."}]},
+        ]}),
+    ];
+    let imported = Imported::of_lines(Source::VsCodeChat, &lines);
+    let listed = anomalies(imported.report());
+    assert!(!listed.is_empty() && listed.iter().all(|(line, ..)| *line == 2), "{listed:?}");
 }
