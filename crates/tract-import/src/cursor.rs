@@ -3,21 +3,23 @@
 //! The format is undocumented and changes. Messages and their calls are read; message parts that
 //! are stored elsewhere are reported.
 
+use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use serde::de::IgnoredAny;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use tract_core::{Content, Draft, Part, ToolAnswer};
+use tract_core::{Content, Draft, Part, ToolAnswer, json};
 
 use crate::damage::{decode_noting, read_object};
 use crate::document::Conversation;
 use crate::object::Object;
 use crate::report::{AnomalyKind, TokenTotals};
 use crate::sqlite::{failure, open_database, tables};
-use crate::values::{Metadata, canonical, model_config, recorded};
+use crate::values::{Metadata, Raw, canonical, model_config, recorded};
 
 /// The table of the keys.
 const TABLE: &str = "cursorDiskKV";
@@ -130,18 +132,28 @@ fn conversation_of(
     let map = chat.object("conversationMap").unwrap_or_default();
     let headers = chat.list("fullConversationHeadersOnly");
     if inner.is_empty() && headers.is_empty() {
-        return Ok(None);
+        if map.names().is_empty() {
+            return Ok(None);
+        }
+        reader.map(chat.raw("conversationMap"));
+        return Ok(Some(reader.conversation));
     }
+    let mut read = HashSet::new();
     for raw in &inner {
+        read.extend(Object::of(Some(raw)).and_then(|bubble| bubble.filled("bubbleId")));
         reader.bubble(raw);
     }
-    let headers = if inner.is_empty() { headers } else { Vec::new() };
     for raw in headers {
         let header = Object::of(Some(raw)).unwrap_or_default();
         let bubble = header.text("bubbleId").unwrap_or_default();
+        // A chat that has both lists repeats messages in the second one.
+        if !bubble.is_empty() && !read.insert(bubble.clone()) && !inner.is_empty() {
+            continue;
+        }
         let mut damage = Vec::new();
         let text = value(database, &format!("bubbleId:{id}:{bubble}"), &mut damage)?;
         reader.conversation.recording.odds(reader.line + 1, damage);
+        let is_there = text.is_some();
         let known = text.filter(|text| serde_json::from_str::<IgnoredAny>(text).is_ok());
         match (known, map.raw(&bubble)) {
             (Some(text), _) => {
@@ -153,12 +165,49 @@ fn conversation_of(
             (None, Some(raw)) => reader.bubble(raw),
             (None, None) => {
                 reader.line += 1;
-                let what = format!("the message {bubble:?} is not in the database");
+                let place = if is_there { "JSON" } else { "in the database" };
+                let what = format!("the message {bubble:?} is not {place}");
                 reader.conversation.recording.unreadable(reader.line, what);
             }
         }
     }
+    let unlisted = map.names().into_iter().filter(|id| !read.contains(*id)).count();
+    if unlisted > 0 {
+        let what = format!("conversationMap: {unlisted} messages of no list are not read");
+        reader.conversation.recording.unreadable(reader.line, what);
+    }
     Ok(Some(reader.conversation))
+}
+
+/// The lists of a user's message with content that was sent with it.
+const ATTACHMENTS: [&str; 8] = [
+    "attachedCodeChunks",
+    "attachedFolders",
+    "attachedFoldersNew",
+    "codebaseContextChunks",
+    "docsReferences",
+    "externalLinks",
+    "relevantFiles",
+    "webReferences",
+];
+
+/// Returns the texts of an editor's document in JSON, or the text itself if it is not one.
+fn rich_text(text: String) -> String {
+    fn collect(node: &Value, texts: &mut String) {
+        match node.get("type").and_then(Value::as_str) {
+            Some("linebreak") => texts.push('\n'),
+            Some("paragraph") if !texts.is_empty() => texts.push('\n'),
+            _ => {}
+        }
+        texts.push_str(node.get("text").and_then(Value::as_str).unwrap_or_default());
+        let children = node.get("children").and_then(Value::as_array);
+        children.into_iter().flatten().for_each(|child| collect(child, texts));
+    }
+    let Ok(document) = serde_json::from_str::<Value>(&text) else { return text };
+    let Some(root) = document.get("root") else { return text };
+    let mut texts = String::new();
+    collect(root, &mut texts);
+    texts
 }
 
 struct Reader {
@@ -169,6 +218,35 @@ struct Reader {
 }
 
 impl Reader {
+    /// Reads messages by their ids, which are in the order of their times if all have one.
+    fn map(&mut self, raw: Raw<'_>) {
+        let members = json::split_object(raw.map_or("", RawValue::get)).unwrap_or_default();
+        let texts = members.iter().filter_map(|(_, text)| serde_json::from_str(text).ok());
+        let mut bubbles: Vec<&RawValue> = texts.collect();
+        let time = |raw: &&RawValue| Object::of(Some(raw)).and_then(|it| it.time("createdAt"));
+        if bubbles.iter().all(|raw| time(raw).is_some()) {
+            bubbles.sort_by_key(time);
+        } else {
+            let what = "conversationMap: messages without times, in the order of the file";
+            self.conversation.recording.unreadable(0, what);
+        }
+        bubbles.into_iter().for_each(|raw| self.bubble(raw));
+    }
+
+    fn attachments(&mut self, bubble: &Object<'_>) {
+        let context = bubble.object("context").unwrap_or_default();
+        let lists = ATTACHMENTS.iter().map(|name| ((*name).to_owned(), bubble.list(name).len()));
+        let names = context
+            .names()
+            .into_iter()
+            .filter(|name| context.raw(name).is_some_and(|raw| raw.get().starts_with('[')));
+        let inner = names.map(|name| (format!("context.{name}"), context.list(name).len()));
+        for (name, count) in lists.chain(inner).filter(|(_, count)| *count > 0) {
+            let what = format!("{name}: {count} attachments of the message are not read");
+            self.conversation.recording.unreadable(self.line, what);
+        }
+    }
+
     fn bubble(&mut self, raw: &RawValue) {
         self.line += 1;
         self.conversation.recording.report.lines += 1;
@@ -185,10 +263,14 @@ impl Reader {
             self.conversation.recording.unreadable(self.line, what);
         }
         match bubble.count("type") {
-            Some(1) => match text {
-                Some(text) => self.say(id.as_deref(), 0, Draft::user(text)),
-                None => self.conversation.recording.skip("empty message"),
-            },
+            Some(1) => {
+                self.attachments(&bubble);
+                let text = text.or_else(|| bubble.filled("richText").map(rich_text));
+                match text.filter(|text| !text.is_empty()) {
+                    Some(text) => self.say(id.as_deref(), 0, Draft::user(text)),
+                    None => self.conversation.recording.skip("empty message"),
+                }
+            }
             Some(2) => self.answer(id.as_deref(), text, &bubble),
             kind => {
                 let what = format!("a message of the unknown type {}", kind.unwrap_or_default());
@@ -234,6 +316,14 @@ impl Reader {
                 let (name, parts) = (Some(name), vec![Part::text(text)]);
                 let answer = ToolAnswer { call_id, name, is_error, parts };
                 result = Some(Draft::new(Content::ToolResult(answer)));
+            }
+        }
+        if draft.content.parts().is_empty() {
+            let blocks = bubble.list("codeBlocks").into_iter();
+            let blocks = blocks.filter_map(|raw| Object::of(Some(raw))?.filled("content"));
+            let code: Vec<String> = blocks.collect();
+            if !code.is_empty() {
+                draft = draft.part(Part::text(code.join("\n")));
             }
         }
         if draft.content.parts().is_empty() {

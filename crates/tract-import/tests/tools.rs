@@ -645,3 +645,58 @@ fn a_member_of_a_request_of_vs_code_is_reported_with_the_request() {
     let listed = anomalies(imported.report());
     assert!(!listed.is_empty() && listed.iter().all(|(line, ..)| *line == 2), "{listed:?}");
 }
+
+/// Imports these rows of Cursor's table.
+fn cursor(rows: &[(&str, String)]) -> Imported {
+    let (_folder, path) = scratch("state.vscdb");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    let table = "CREATE TABLE cursorDiskKV (key TEXT, value TEXT)";
+    database.execute(table, ()).expect("a table");
+    for (key, value) in rows {
+        database.execute("INSERT INTO cursorDiskKV VALUES (?1, ?2)", (key, value)).expect("a row");
+    }
+    drop(database);
+    Imported::of(&[SessionFile::new(Source::Cursor, path)])
+}
+
+#[test]
+fn messages_of_cursor_are_read_from_the_map_and_from_both_lists() {
+    let user = |id: &str, text: &str, at: u64| json!({"bubbleId": id, "type": 1, "text": text, "createdAt": at});
+    let map = json!({"conversationMap": {"a2": user("a2", "Then.", 1_700_000_002_000),
+        "a1": user("a1", "First.", 1_700_000_001_000)}});
+    let imported = cursor(&[("composerData:c", map.to_string())]);
+    assert_eq!(imported.transcript("cursor/c"), ["user First.", "user Then."]);
+    assert_eq!(anomalies(imported.report()), []);
+    let both = json!({"conversation": [user("b1", "First.", 1)], "fullConversationHeadersOnly": [
+        {"bubbleId": "b1"}, {"bubbleId": "b2"}, {"bubbleId": "b3"}]});
+    let imported = cursor(&[
+        ("composerData:c", both.to_string()),
+        ("bubbleId:c:b2", user("b2", "Then.", 2).to_string()),
+        ("bubbleId:c:b3", "{torn".to_owned()),
+    ]);
+    assert_eq!(imported.transcript("cursor/c"), ["user First.", "user Then."]);
+    let what = "the message \"b3\" is not JSON";
+    assert_eq!(anomalies(imported.report()), [(3, "unreadable_message", what)]);
+}
+
+#[test]
+fn rich_texts_and_code_of_cursor_are_read_and_attachments_reported() {
+    let paragraph =
+        |text: &str| json!({"type": "paragraph", "children": [{"type": "text", "text": text}]});
+    let rich = json!({"root": {"children": [paragraph("Look"), paragraph("here.")]}}).to_string();
+    let chat = json!({"conversation": [
+        {"bubbleId": "b1", "type": 1, "text": "", "richText": rich,
+            "attachedCodeChunks": [{"lines": ["x"]}], "context": {"selections": [{"text": "y"}]}},
+        {"bubbleId": "b2", "type": 2, "text": "", "codeBlocks": [{"content": "let a = 1;"}]},
+    ]});
+    let imported = cursor(&[("composerData:c", chat.to_string())]);
+    assert_eq!(imported.transcript("cursor/c"), ["user Look\nhere.", "assistant let a = 1;"]);
+    let kind = "unreadable_message";
+    assert_eq!(
+        anomalies(imported.report()),
+        [
+            (1, kind, "attachedCodeChunks: 1 attachments of the message are not read"),
+            (1, kind, "context.selections: 1 attachments of the message are not read"),
+        ]
+    );
+}
