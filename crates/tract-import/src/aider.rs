@@ -1,7 +1,8 @@
 //! Histories of Aider: a Markdown file with all chats of a folder.
 //!
 //! A chat starts with a heading that contains its time. Lines with `####` were typed by the user,
-//! lines with `>` were printed by Aider, and all other lines are the model's.
+//! lines with `>` were printed by Aider, and all other lines are the model's. Aider ends its own lines
+//! with two spaces, which tells them from headings and quotes of the model.
 
 use tract_core::{Draft, JsonText, Priority};
 
@@ -19,6 +20,9 @@ const ASKING: [&str; 4] = ["/ask", "/code", "/architect", "/context"];
 pub(crate) fn is_one(head: &str) -> bool {
     head.lines().map(str::trim).find(|line| !line.is_empty()).is_some_and(|l| l.starts_with(CHAT))
 }
+
+/// The end of a line that Aider writes for the user or for itself.
+const LINE_END: &str = "  ";
 
 /// The beginning of a line with the tokens of an answer.
 const TOKENS: &str = "Tokens: ";
@@ -40,18 +44,29 @@ struct Block {
 pub(crate) fn read(text: &str) -> Document {
     let lines: Vec<&str> = text.lines().collect();
     let fenced = fenced(&lines);
+    // Aider writes whole lines, so an incomplete one is still being written. Its end is not known.
+    let is_torn = !text.is_empty() && !text.ends_with('\n');
     let mut all = Document::new();
     let mut chat = Chat::default();
     let mut block: Option<Block> = None;
+    let mut has_line_ends = has_line_ends(&lines, &fenced, 0);
     for (n, line) in lines.iter().enumerate() {
         let is_fenced = fenced.get(n).copied().unwrap_or_default();
         if let Some(at) = line.strip_prefix(CHAT).filter(|_| !is_fenced) {
             chat.end_block(block.take());
             all.extend(std::mem::replace(&mut chat, Chat::begin(at.trim())).end());
+            has_line_ends = self::has_line_ends(&lines, &fenced, n + 1);
             continue;
         }
         let (kind, text) = match () {
             () if is_fenced => (BlockKind::Said, *line),
+            () if has_line_ends
+                && !line.trim().is_empty()
+                && !line.ends_with(LINE_END)
+                && !(is_torn && n + 1 == lines.len()) =>
+            {
+                (BlockKind::Said, *line)
+            }
             () if *line == "####" => (BlockKind::User, ""),
             () if line.starts_with("#### ") => (BlockKind::User, line.get(5..).unwrap_or_default()),
             () if *line == ">" => (BlockKind::Printed, ""),
@@ -65,6 +80,12 @@ pub(crate) fn read(text: &str) -> Document {
             }
             () => (BlockKind::Said, *line),
         };
+        let is_after_text = n > 0 && lines.get(n - 1).is_some_and(|line| !line.trim().is_empty());
+        let is_in_answer = block.as_ref().is_some_and(|block| block.kind == BlockKind::Said);
+        if kind == BlockKind::User && !has_line_ends && is_after_text && is_in_answer {
+            let what = "a line with #### within an answer, read as typed by the user";
+            chat.conversation.recording.unreadable(n + 1, what);
+        }
         let text = if kind == BlockKind::Said { text } else { text.trim_end() };
         match &mut block {
             Some(open) if open.kind == kind => {
@@ -77,8 +98,6 @@ pub(crate) fn read(text: &str) -> Document {
             }
         }
     }
-    // Aider writes whole lines, so an incomplete one is still being written.
-    let is_torn = !text.is_empty() && !text.ends_with('\n');
     match block {
         Some(block) if is_torn => {
             let what = "the file ends within a line; the message is read when it is complete";
@@ -88,6 +107,15 @@ pub(crate) fn read(text: &str) -> Document {
     }
     all.extend(chat.end());
     all
+}
+
+/// Returns whether the user's first line in a chat ends as Aider ends its lines. `from` is the first
+/// line of the chat after its heading.
+fn has_line_ends(lines: &[&str], fenced: &[bool], from: usize) -> bool {
+    let lines = lines.iter().zip(fenced).skip(from).filter(|(_, is_fenced)| !**is_fenced);
+    let mut lines = lines.map(|(line, _)| line).take_while(|line| !line.starts_with(CHAT));
+    let is_typed = |line: &&&str| **line == "####" || line.starts_with("#### ");
+    lines.find(is_typed).is_some_and(|line| line.ends_with(LINE_END))
 }
 
 /// Marks the lines inside code blocks. As in Markdown, a fence is closed by one that is at least as

@@ -700,3 +700,30 @@ fn rich_texts_and_code_of_cursor_are_read_and_attachments_reported() {
         ]
     );
 }
+
+#[test]
+fn headings_and_quotes_in_an_answer_of_aider_stay_in_it() {
+    let text = "# aider chat started at 2026-01-01 10:00:00\n\n> Aider v0.80.0  \n\n#### Look.  \n\n\
+        Here.\n\n#### A heading\n\n> A quote.\n\n1. x\n#### Step 2\ndone\n\n\
+        > Tokens: 1.2k sent, 300 received.  \n\n#### And now?  \n\nYes.\n\n\
+        # aider chat started at 2026-01-01 11:00:00\n\n#### Look.\n\nHere.\n#### And now?\n\nYes.\n";
+    let imported = Imported::of_bytes(Source::Aider, ".aider.chat.history.md", text);
+    assert_eq!(
+        imported.transcript("aider/2026-01-01T10-00-00"),
+        [
+            "user Look.",
+            "assistant Here.\n\n#### A heading\n\n> A quote.\n\n1. x\n#### Step 2\ndone",
+            "user And now?",
+            "assistant Yes.",
+        ]
+    );
+    assert_eq!(anomalies(&imported.reports[0]), []);
+    // Without the spaces, a heading looks like a line of the user.
+    assert_eq!(
+        imported.transcript("aider/2026-01-01T11-00-00"),
+        ["user Look.", "assistant Here.", "user And now?", "assistant Yes."]
+    );
+    let what = "a line with #### within an answer, read as typed by the user";
+    let listed = anomalies(&imported.reports[1]);
+    assert_eq!((listed.len(), listed[0].2), (1, what));
+}
