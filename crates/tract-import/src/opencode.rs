@@ -136,6 +136,10 @@ impl Session {
         let at = info.object("time").and_then(|time| time.time("created"));
         let mut content = Vec::new();
         let mut injected = Vec::new();
+        if info.has("system") {
+            let what = "system: the instructions of the message are not read";
+            self.conversation.recording.unreadable(line, what);
+        }
         for raw in parts {
             let part = Object::of(Some(raw)).unwrap_or_default();
             match part.text("type").unwrap_or_default().as_str() {
@@ -149,7 +153,13 @@ impl Session {
                 "file" => content.extend(self.file(line, &part)),
                 // The request for a summary; the summary follows.
                 "compaction" => self.conversation.recording.skip("compaction"),
-                "subtask" => content.extend(part.filled("prompt").map(Part::text)),
+                "subtask" => {
+                    content.extend(part.filled("prompt").map(Part::text));
+                    if part.filled("description").is_some() {
+                        let what = "a subtask: its description is not read";
+                        self.conversation.recording.unreadable(line, what);
+                    }
+                }
                 "agent" | "snapshot" | "patch" | "step-start" | "step-finish" | "retry" => {
                     let kind = part.text("type").unwrap_or_default();
                     self.conversation.recording.skip(kind);
@@ -183,7 +193,12 @@ impl Session {
         recording.answer(model.as_deref(), usage.as_ref());
         recording.end_answer(&self.conversation.cursor);
         if let Some(error) = info.object("error") {
-            recording.skip(format!("error:{}", error.text("name").unwrap_or_default()));
+            let name = error.text("name").unwrap_or_default();
+            if error.object("data").is_some_and(|data| data.filled("message").is_some()) {
+                let what = format!("error: the text of the error {name:?} is not read");
+                recording.unreadable(line, what);
+            }
+            recording.skip(format!("error:{name}"));
         }
         let mut steps = Steps::default();
         for raw in parts {

@@ -727,3 +727,25 @@ fn headings_and_quotes_in_an_answer_of_aider_stay_in_it() {
     let listed = anomalies(&imported.reports[1]);
     assert_eq!((listed.len(), listed[0].2), (1, what));
 }
+
+#[test]
+fn members_of_opencode_that_are_not_read_are_reported() {
+    let message = |info: Value, parts: Value| json!({"info": info, "parts": parts});
+    let session = json!({"info": {"id": "ses_1", "time": {"created": 1}, "title": "T"}, "messages": [
+        message(json!({"id": "m1", "role": "user", "system": "Be brief."}),
+            json!([{"type": "subtask", "prompt": "Look.", "description": "A look"}])),
+        message(json!({"id": "m2", "role": "assistant", "error": {"name": "APIError", "data": {"message": "no"}}}),
+            json!([{"type": "text", "text": "Yes."}])),
+    ]});
+    let imported = Imported::of_json(Source::OpenCode, &session);
+    assert_eq!(imported.transcript("opencode/ses_1"), ["user Look.", "assistant Yes."]);
+    let kind = "unreadable_message";
+    assert_eq!(
+        anomalies(imported.report()),
+        [
+            (1, kind, "system: the instructions of the message are not read"),
+            (1, kind, "a subtask: its description is not read"),
+            (2, kind, "error: the text of the error \"APIError\" is not read"),
+        ]
+    );
+}
