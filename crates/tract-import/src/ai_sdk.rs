@@ -252,7 +252,7 @@ fn drafts(
         "assistant" => steps.cut(),
         "system" | "user" | "tool" => {
             // A message of the user without parts is reported as one without content.
-            if role == "tool" || !(steps.parts.is_empty() && !steps.done.is_empty()) {
+            if role == "tool" || !steps.parts.is_empty() || steps.done.is_empty() {
                 steps.end_message(role);
             }
         }

@@ -58,13 +58,10 @@ pub(crate) fn read(text: &str) -> Document {
             has_line_ends = self::has_line_ends(&lines, &fenced, n + 1);
             continue;
         }
+        let (is_whole, is_blank) = (!is_torn || n + 1 < lines.len(), line.trim().is_empty());
         let (kind, text) = match () {
             () if is_fenced => (BlockKind::Said, *line),
-            () if has_line_ends
-                && !line.trim().is_empty()
-                && !line.ends_with(LINE_END)
-                && !(is_torn && n + 1 == lines.len()) =>
-            {
+            () if has_line_ends && is_whole && !line.ends_with(LINE_END) && !is_blank => {
                 (BlockKind::Said, *line)
             }
             () if *line == "####" => (BlockKind::User, ""),
