@@ -33,7 +33,7 @@ pub struct HtmlExport {
 /// # Errors
 /// If a revision is unknown, data is damaged, or the store fails.
 pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<HtmlExport> {
-    let mut bodies: Vec<(String, Markup)> = Vec::with_capacity(revisions.len());
+    let mut bodies: Vec<(Option<String>, Markup)> = Vec::with_capacity(revisions.len());
     let mut redacted = 0;
     for (part, revision) in revisions.iter().enumerate() {
         let mut context = load::context(repo, revision).await?;
@@ -53,17 +53,22 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
         let subagents = &context.subagents;
         let options = TranscriptOptions { most: MOST, linked: false, part, subagents };
         let name = visible(context.name()).into_owned();
-        bodies.push((name, pages::transcript(&context, 1, &shown, options)));
+        let title = (name != *revision).then_some(name);
+        bodies.push((title, pages::transcript(&context, 1, &shown, options)));
     }
-    let title = match bodies.as_slice() {
-        [(name, _)] => name.clone(),
-        many => format!("{} conversations", many.len()),
+    let title = match (revisions, bodies.as_slice()) {
+        (_, [(Some(title), _)]) => title.clone(),
+        ([one], _) => visible(one).into_owned(),
+        (many, _) => format!("{} conversations", many.len()),
     };
     let many = bodies.len() > 1;
     let main = html! {
-        @for (name, body) in &bodies {
+        @for (revision, (title, body)) in revisions.iter().zip(&bodies) {
             @if many {
-                details { summary { b { (name) } } (body) }
+                details {
+                    summary { b { (visible(revision)) } @if let Some(title) = title { " " (title) } }
+                    (body)
+                }
             } @else { (body) }
         }
     };

@@ -185,6 +185,8 @@ fn line<'a>(name: Option<&'a str>, group: &Group) -> Line<'a> {
 const LISTED: usize = 40;
 /// Maximum width of a name.
 const NAME: usize = 60;
+/// Width of a name for which other columns are left out.
+const SHORT_NAME: usize = 20;
 /// Width of the longest bar in columns.
 const BAR: u64 = 20;
 /// Columns of the bars.
@@ -202,7 +204,11 @@ fn table(
     titles: &Titles,
 ) -> Outcome<()> {
     let most = groups.iter().map(|(_, group)| group.all_tokens()).max().unwrap_or_default().max(1);
-    let most_name = context.out.columns.saturating_sub(FIXED).clamp(16, NAME);
+    // On a narrow terminal, the bars are left out first, then the tokens of the cache.
+    let room = context.out.columns.saturating_sub(FIXED);
+    let with_cache = room >= CACHE + SHORT_NAME;
+    let room = if with_cache { room - CACHE } else { room };
+    let most_name = room.clamp(SHORT_NAME, NAME);
     let name = |name: &Option<String>| match name {
         Some(name) => escape::cut(titles.name(name), most_name),
         None => "unknown".to_owned(),
@@ -210,10 +216,7 @@ fn table(
     let names = groups.iter().take(LISTED).map(|(group, _)| escape::width(&name(group)));
     let width = names.max().unwrap_or_default().max(5);
     let unit = prices.currency();
-    // On a narrow terminal, the bars are left out first, then the tokens of the cache.
-    let room = context.out.columns.saturating_sub(width + FIXED);
-    let with_cache = room >= CACHE;
-    let with_bars = room >= CACHE + BARS;
+    let with_bars = with_cache && room >= width + BARS;
     let line = |name: &str, cells: [&str; 4], cache: [&str; 2]| {
         let [answers, input, output, cost] = cells;
         let pad = " ".repeat(width.saturating_sub(escape::width(name)));

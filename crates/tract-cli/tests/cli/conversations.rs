@@ -277,3 +277,64 @@ fn cat_styles_markdown_on_a_terminal_and_leaves_out_nothing() {
     // What a tool printed is no Markdown.
     assert!(styled.contains("# not a heading"), "{styled:?}");
 }
+
+#[test]
+fn a_conversation_is_found_by_other_forms_of_words_and_by_their_beginnings() {
+    let place = place();
+    import(&place, "s333", &session("s333", "/src/pier", "The index of the suffixes is wrong"));
+    import(&place, "s4444", &session("s4444", "/src/pier", "fix"));
+    let found = |words: &[&str]| titles(&place, words);
+    assert_eq!(found(&["fixed", "the", "login"]), [LOGIN]);
+    assert_eq!(found(&["redir"]), [LOGIN]);
+    assert_eq!(found(&["fix"]).len(), 2, "not the suffixes");
+    // An exact title is the one that is meant.
+    assert!(place.run(&["cat", "fix"]).expect(0).stderr.contains("s4444"));
+    place.refused(&["cat", "boats"], 1, "unknown_revision", "tract sessions WORDS");
+}
+
+#[test]
+fn a_search_without_a_hit_names_what_it_searched() {
+    let place = Workspace::new();
+    let ran = place.run(&["search", "boat"]).expect(1);
+    assert!(ran.stderr.contains("tract import"), "an empty repository: {ran:?}");
+    place.ok(&["commit", "user", "Plot the tides"]);
+    place.ok(&["branch", "other"]);
+    for verb in ["search", "grep"] {
+        let ran = place.run(&[verb, "boat"]).expect(1);
+        assert!(ran.stderr.contains("--all searches all 2 branches"), "{ran:?}");
+        let ran = place.run(&[verb, "boat", "--all"]).expect(1);
+        assert!(ran.stderr.contains("in 2 branches") && !ran.stderr.contains("--all"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_limit_of_0_lists_all() {
+    let place = Workspace::new();
+    for n in 1..=12 {
+        place.ok(&["commit", "user", &format!("tide {n}")]);
+    }
+    for arguments in [&["search", "tide"][..], &["log"], &["cat"]] {
+        let all = place.json(&[arguments, &["--limit", "0", "--json"]].concat());
+        assert_eq!(all.len(), 12, "{arguments:?}");
+    }
+    assert_eq!(place.json(&["sessions", "--limit", "0", "--json"]).len(), 1);
+    let ran = place.run(&["log", "--limit", "few"]).expect(2);
+    assert!(ran.stderr.contains("0 for all"), "{ran:?}");
+}
+
+#[test]
+fn an_unknown_verb_suggests_one() {
+    let place = Workspace::new();
+    for (word, verb) in [("serach", "search"), ("sesions", "sessions"), ("ls", "sessions")] {
+        let ran = place.run(&[word]).expect(2);
+        assert!(ran.stderr.contains(&format!("'{verb}'")), "{ran:?}");
+        assert!(!ran.stderr.contains("erase"), "{ran:?}");
+    }
+}
+
+#[test]
+fn an_empty_standard_input_is_no_message() {
+    let place = Workspace::new();
+    place.refused_with(&["commit", "user"], b"", 1, "empty_input", "nothing was changed");
+    place.ok(&["commit", "user", ""]);
+}

@@ -400,6 +400,32 @@ fn damaged_text_in_a_request_is_replaced_and_reported() {
     place.write("wide.jsonl", &wide);
     let people = place.run(&["import", "wide.jsonl"]).expect(1);
     assert!(people.stderr.contains("UTF-16"), "{people:?}");
+    let wider: Vec<u8> = "\u{feff}{}".chars().flat_map(|c| u32::from(c).to_le_bytes()).collect();
+    place.write("wider.jsonl", &wider);
+    let people = place.run(&["import", "wider.jsonl"]).expect(1);
+    assert!(people.stderr.contains("iconv -f UTF-32"), "{people:?}");
+}
+
+#[test]
+fn a_word_that_is_almost_a_tool_is_no_file() {
+    let place = Workspace::new();
+    for (word, tool) in
+        [("claude", "claude-code"), ("gemini", "gemini-cli"), ("opencod", "opencode")]
+    {
+        place.refused(&["import", word], 2, "file", &format!("tract import {tool}`?"));
+    }
+    place.refused(&["import", "claude.json"], 2, "file", "check the path");
+}
+
+#[test]
+fn messages_of_another_protocol_are_not_taken_for_geminis() {
+    let place = Workspace::new();
+    let message = r#"{"role":"user","parts":[{"kind":"text","text":"x"}],"messageId":"m"}"#;
+    for list in [format!("[{message}]"), r#"[{"parts":[{"kind":"boat","text":"x"}]}]"#.to_owned()] {
+        place.write("list.json", &list);
+        let ran = place.run(&["import", "list.json"]).expect(1);
+        assert!(ran.stderr.contains("parts"), "{ran:?}");
+    }
 }
 
 #[test]

@@ -18,6 +18,21 @@ fn compiled(place: &Workspace, revision: &str, form: &str) -> (Value, RunOutput)
 }
 
 #[test]
+fn a_request_with_empty_functions_keeps_its_tools() {
+    let tool = json!({"name": "tide", "parameters": {"type": "object", "properties": {}}});
+    for functions in [Value::Null, json!([])] {
+        let place = Workspace::new();
+        let request = json!({
+            "model": "m", "messages": [{"role": "user", "content": "High water?"}],
+            "tools": [{"type": "function", "function": tool}], "functions": functions,
+        });
+        let branch = import(&place, "request.json", &request);
+        let (body, _) = compiled(&place, &branch, "openai-params");
+        assert_eq!(body, request);
+    }
+}
+
+#[test]
 fn a_recorded_request_goes_back_to_its_provider_member_for_member() {
     let tool = json!({"name": "tide", "parameters": {"type": "object", "properties": {}}});
     let requests = [

@@ -287,6 +287,8 @@ struct Totals {
     /// Whether a source can have system prompts or tools.
     #[serde(skip)]
     has_prompts: bool,
+    #[serde(skip)]
+    longest: Option<(usize, String)>,
     /// Threads without messages, with their channels.
     #[serde(skip_serializing_if = "is_zero")]
     without_messages: usize,
@@ -325,6 +327,12 @@ impl Totals {
             self.rewinds += usize::from(branch.start == BranchStart::Rewind);
             self.new += branch.new;
             self.placed.insert(branch.branch.clone());
+            let is_longer = self.longest.as_ref().is_none_or(|(most, _)| branch.commits > *most);
+            let is_conversation =
+                matches!(branch.start, BranchStart::Conversation | BranchStart::Subagent);
+            if is_longer && is_conversation && branch.status != ImportStatus::Diverged {
+                self.longest = Some((branch.commits, branch.branch.clone()));
+            }
         }
         self.conversations.extend(conversations(report));
         self.without_messages += usize::from(!report.channels.is_empty());
@@ -612,8 +620,10 @@ fn summary(context: &mut Context<'_>, totals: Totals) -> Outcome<()> {
     if !totals.has_prompts {
         context.out.say("the files have no system prompt and no tool definitions");
     }
-    if !totals.placed.is_empty() {
-        let next = "next: tract sessions, tract search --all WORDS, tract usage";
+    if let Some((_, branch)) = &totals.longest {
+        let branch = escape::line(branch);
+        let next =
+            format!("next: tract cat {branch} -n 20, tract sessions, tract search --all WORDS");
         context.out.say(Styled(DIM, next));
     }
     Ok(())
