@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 static OPEN: Mutex<Vec<Weak<dyn Store>>> = Mutex::new(Vec::new());
 /// Number of stores that are being opened.
 static OPENING: AtomicU32 = AtomicU32::new(0);
-/// Who handles a signal instead.
+/// The signals that commands handle themselves.
 static CLAIMS: Mutex<Vec<Arc<Claimed>>> = Mutex::new(Vec::new());
 /// The signals that are read, to which more can be added.
 #[cfg(unix)]
@@ -115,7 +115,7 @@ impl Claim {
     }
 }
 
-/// Delivers a signal to those that claimed it, and returns whether somebody did.
+/// Delivers a signal to those that claimed it; returns `false` if no command did.
 fn deliver(signal: i32) -> bool {
     let claims = lock(&CLAIMS);
     let claims = claims.iter().filter(|claim| claim.signals & bit(signal) != 0);
@@ -224,7 +224,7 @@ fn close_and_end(signal: i32) {
         let _ = closed.send(());
     });
     if spawned.is_ok() {
-        // In parts, so that a machine that is suspended meanwhile takes one part.
+        // In parts: a suspension of the machine shortens the wait by one of them.
         let part = PATIENCE / 50;
         let _ = (0..50).any(|_| waiting.recv_timeout(part) != Err(RecvTimeoutError::Timeout));
     }

@@ -255,7 +255,8 @@ impl From<tract::Error> for Failure {
         }
         let exit = if error.is_store_failure() { STORE } else { NO };
         let mut notes = error.notes();
-        if matches!(error.code(), "unknown_branch" | "unknown_revision") {
+        let is_unknown = matches!(error.code(), "unknown_branch" | "unknown_revision");
+        if is_unknown && !notes.iter().any(|note| note.starts_with("did you mean")) {
             notes.push("`tract sessions WORDS` finds a conversation by its title".to_owned());
         }
         Self { causes, notes, ..Self::new(exit, error.code(), error.to_string()) }

@@ -139,8 +139,8 @@ pub(crate) async fn searched_heads(
     }
 }
 
-/// Describes where a search found nothing, followed by what it left out: other branches if the user
-/// named none, and hidden messages.
+/// Describes the place of a search without a hit, and the options that search more: other branches if
+/// the user named none, and hidden messages.
 ///
 /// # Errors
 /// Those of the store.

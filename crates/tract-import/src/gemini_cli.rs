@@ -121,7 +121,7 @@ impl LineReader for GeminiReader {
 
 /// The place of an id in a list of messages.
 #[derive(Clone, Copy)]
-struct Place {
+struct IdPosition {
     record: usize,
     /// The position of the last message with the id.
     message: usize,
@@ -185,7 +185,7 @@ impl GeminiReader {
         let before = std::mem::take(&mut self.records);
         let known: HashMap<&str, &Record> =
             before.iter().filter_map(|record| Some((record.id.as_deref()?, record))).collect();
-        let mut places: HashMap<String, Place> = HashMap::new();
+        let mut places: HashMap<String, IdPosition> = HashMap::new();
         let mut records: Vec<Record> = Vec::with_capacity(messages.len());
         for (n, message) in messages.iter().enumerate() {
             let number = if messages.len() > 1 && number == 1 { n + 1 } else { number };
@@ -219,7 +219,7 @@ impl GeminiReader {
             };
             let Some(record) = self.read(number, &read, &layout) else { continue };
             let at = place.map_or(records.len(), |place| place.record);
-            places.extend(id.map(|id| (id, Place { record: at, message: n, is_named })));
+            places.extend(id.map(|id| (id, IdPosition { record: at, message: n, is_named })));
             match records.get_mut(at) {
                 Some(same) => *same = record,
                 None => records.push(record),

@@ -277,10 +277,10 @@ impl Recording {
     /// Returns the calls that started the subagents, by the branch of the subagent. `branch` is the
     /// name of the conversation's branch.
     pub(crate) fn callers(&self, branch: &str) -> HashMap<BranchNumber, Caller> {
-        let suffix = |number: BranchNumber| {
-            let mut branches = self.agent_calls.iter();
-            let call = branches.find(|(agent, _)| *agent == number).map(|(_, call)| call);
-            call.map_or_else(String::new, AgentCall::suffix)
+        let calls: HashMap<BranchNumber, &AgentCall> =
+            self.agent_calls.iter().map(|(agent, call)| (*agent, call)).collect();
+        let suffix = |branch: BranchNumber| {
+            calls.get(&branch).map_or_else(String::new, |call| call.suffix())
         };
         let caller = |(agent, call): &(BranchNumber, AgentCall)| {
             let branch = format!("{branch}{}", suffix(call.branch));
@@ -538,7 +538,8 @@ impl Recording {
     ) {
         let branch = self.target(cursor);
         self.set_last(branch, LastItem::Other);
-        let first = cursor.entries.iter().position(|entry| items.contains(&entry.item));
+        let hidden: HashSet<ItemNumber> = items.iter().copied().collect();
+        let first = cursor.entries.iter().position(|entry| hidden.contains(&entry.item));
         self.skip_items(cursor, branch, line, items, at);
         cursor.changed = [cursor.changed, first].into_iter().flatten().min();
     }

@@ -269,6 +269,37 @@ fn an_update_leaves_what_its_reader_does_in_place() {
     assert_eq!(driver.run(field), "a main~3 2");
 }
 
+/// A store with more conversations than a page of Home lists.
+fn many() -> Workspace {
+    let place = Workspace::new();
+    let line = |id: String, prompt: String| {
+        format!("{}\n", json!({"id": id, "messages": [{"role": "user", "content": prompt}]}))
+    };
+    let mut lines: String =
+        (0..204).map(|n| line(format!("c{n:03}"), format!("Plot tide {n}"))).collect();
+    lines.push_str(&line("last".to_owned(), "Repair the mooring".to_owned()));
+    place.write("chats.jsonl", &lines);
+    place.ok(&["import", "chats.jsonl"]);
+    place
+}
+
+#[test]
+fn the_filter_of_home_finds_sessions_of_other_pages_while_a_reader_types() {
+    let Some((_place, driver, browser)) = entered(many) else { return };
+    driver.open(&format!("{}/?sort=tokens", browser.origin()));
+    driver.wait_for_keys();
+    let has = |text: &str| format!("return document.body.innerText.includes('{text}')");
+    assert_eq!(driver.run(&has("Repair the mooring")), false, "it is on the second page");
+    driver.run("document.querySelector('input[name=q]').focus()");
+    driver.press("mooring");
+    driver.wait_for(&has("Repair the mooring"));
+    let field = "var field = document.activeElement; return field.name + ' ' + field.value";
+    assert_eq!(driver.run(field), "q mooring");
+    assert_eq!(driver.run("return location.search.includes('q=mooring')"), true);
+    assert_eq!(driver.run(&has("Plot tide")), false);
+    assert_eq!(driver.complaints(), Vec::<String>::new());
+}
+
 #[test]
 fn a_page_stays_when_its_viewer_ends() {
     let Some((_place, driver, mut browser)) = entered(talk) else { return };

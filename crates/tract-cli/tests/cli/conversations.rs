@@ -325,7 +325,7 @@ fn a_limit_of_0_lists_all() {
 #[test]
 fn an_unknown_verb_suggests_one() {
     let place = Workspace::new();
-    for (word, verb) in [("serach", "search"), ("sesions", "sessions"), ("ls", "sessions")] {
+    for (word, verb) in [("searx", "search"), ("sessionz", "sessions"), ("ls", "sessions")] {
         let ran = place.run(&[word]).expect(2);
         assert!(ran.stderr.contains(&format!("'{verb}'")), "{ran:?}");
         assert!(!ran.stderr.contains("erase"), "{ran:?}");
