@@ -91,6 +91,7 @@ pub(crate) fn open_database(path: &Path) -> std::io::Result<Connection> {
 }
 
 /// Returns whether a database has these tables, each with at least these columns.
+#[cfg(feature = "databases")]
 pub(crate) fn has_tables(
     database: &Connection,
     wanted: &[(&str, &[&str])],
@@ -103,6 +104,7 @@ pub(crate) fn has_tables(
 }
 
 /// Returns whether a file is a database with these tables.
+#[cfg(feature = "databases")]
 pub(crate) fn is_database_with(path: &Path, wanted: &[(&str, &[&str])]) -> bool {
     open_database(path).is_ok_and(|database| has_tables(&database, wanted).unwrap_or_default())
 }
