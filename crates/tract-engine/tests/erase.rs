@@ -509,6 +509,11 @@ fn an_erasure_whose_wipe_failed_is_finished_by_the_next_one() {
         let second = erase(&watched, &request).await.expect("it is finished");
         assert!(second.was_erased && second.is_empty() && second.wiped.is_ok(), "{second:?}");
         assert_eq!(wipes.load(Ordering::Relaxed), 2);
+        // A redaction that finds nothing may follow one that was interrupted, too.
+        let redaction = EraseRequest::secrets(Scanner::builtin().clone());
+        let third = erase(&watched, &redaction).await.expect("it is finished");
+        assert!(third.is_empty() && third.wiped.is_ok(), "{third:?}");
+        assert_eq!(wipes.load(Ordering::Relaxed), 3);
         assert_clean(&repo).await;
     });
 }

@@ -7,9 +7,7 @@ use serde::Serialize;
 use tract::Tract;
 use tract::core::{IdPrefix, ObjectId};
 use tract::engine::secrets::Scanner;
-use tract::engine::{
-    ErasePlace, EraseReport, EraseRequest, EraseTarget, EraseWhat, ErasedBlob, Erasure,
-};
+use tract::engine::{ErasePlace, EraseReport, EraseRequest, EraseTarget, ErasedBlob, Erasure};
 use tract::store::WipeReport;
 
 use crate::context::Context;
@@ -249,11 +247,10 @@ async fn carry_out(
 ) -> Outcome<()> {
     // All messages with the content are listed before anything is deleted.
     let preview = tract.erase(&EraseRequest { dry_run: true, ..request.clone() }).await?;
-    let is_named = matches!(request.what, EraseWhat::Targets(_));
-    if dry_run || (preview.is_empty() && !is_named) {
+    if dry_run {
         return report(context, &preview, true);
     }
-    // Finishing an earlier erasure of the same messages needs no confirmation.
+    // Finishing an earlier erasure needs no confirmation.
     if yes || preview.is_empty() {
         places(context, &preview)?;
     } else {

@@ -152,19 +152,19 @@ async fn erase_all(repo: &Repo, request: &EraseRequest) -> Result<EraseReport> {
 }
 
 /// Completes an erasure that finds nothing to erase: bans what earlier erasures of the messages
-/// deleted, if the request says so, and repeats the wipe.
+/// deleted, if the request says so, and repeats the wipe, because an earlier call that was
+/// interrupted may have deleted everything and wiped nothing.
 async fn finish_erased(
     repo: &Repo,
     request: &EraseRequest,
     erased: &HashSet<BlobId>,
     mut report: EraseReport,
 ) -> Result<EraseReport> {
-    let targets = matches!(request.what, EraseWhat::Targets(_));
-    if request.dry_run || !targets || erasures(repo).await?.is_empty() {
+    if request.dry_run || erasures(repo).await?.is_empty() {
         return Ok(report);
     }
     let mut races = repo.races();
-    let mut is_done = !request.ban;
+    let mut is_done = !request.ban || erased.is_empty();
     while !is_done {
         let mut txn = Txn::new(repo)?;
         ban(&mut txn, erased).await?;
