@@ -57,7 +57,6 @@ impl Drop for Opening {
 
 /// Signals that a command handles itself. They stay claimed until the process ends, because the
 /// thread that reads signals may read one after the command is done.
-#[derive(Clone)]
 pub(crate) struct Claim(Arc<Claimed>);
 
 struct Claimed {

@@ -212,6 +212,7 @@ fn drafts(
     let mut unread = Vec::new();
     for (n, raw) in parts.iter().enumerate() {
         let place = format!("{member}[{n}]");
+        let before = steps.parts.len();
         if let Some(text) = values::text(Some(raw)) {
             steps.parts.push(Part::text(text));
         } else if let Some(part) = lenient::<PartFields<'_>>(Some(raw)) {
@@ -228,13 +229,14 @@ fn drafts(
         } else {
             steps.keep(raw, &mut unread, format!("{place}: a part in no known shape"));
         }
-        steps.settle(role, &mut unread);
+        steps.settle(role, before, &mut unread);
     }
     for raw in invocations {
         let call: PartFields<'_> = lenient(Some(raw)).unwrap_or_default();
         if call.tool_call_id.as_ref().is_none_or(|id| !calls.contains(id)) {
+            let before = steps.parts.len();
             steps.invocation(&call);
-            steps.settle(role, &mut unread);
+            steps.settle(role, before, &mut unread);
         }
     }
     for (n, raw) in attachments.iter().enumerate() {
@@ -268,12 +270,13 @@ impl Steps {
         self.parts.push(Part::text(canonical(raw)));
     }
 
-    /// Ends the message before a result, unless the model wrote it: its steps end by themselves.
-    fn settle(&mut self, role: &str, unread: &mut Vec<String>) {
+    /// Ends the message before a result, unless the model wrote it: its steps end by themselves. The
+    /// parts from `first` on are new.
+    fn settle(&mut self, role: &str, first: usize, unread: &mut Vec<String>) {
         if role == "assistant" {
             return;
         }
-        for part in &mut self.parts {
+        for part in self.parts.iter_mut().skip(first) {
             if let Part::ToolCall(call) = part {
                 unread.push(format!("a call of {:?} in a message of the {role}", call.name));
                 let text = format!("{} {}", call.name, call.arguments);

@@ -114,10 +114,9 @@ fn run<'a>(members: &Object<'a>) -> Vec<&'a RawValue> {
 
 fn say(conversation: &mut Conversation, messages: &[(usize, &RawValue)]) {
     conversation.recording.report.lines = messages.len();
-    let mut answers = HashSet::new();
+    let mut seen = HashSet::new();
     for (line, raw) in messages {
-        let read =
-            message::messages(&[*raw], *line, None, &mut conversation.recording, &mut answers);
+        let read = message::messages(&[*raw], *line, None, &mut conversation.recording, &mut seen);
         conversation.recording.end_answer(&conversation.cursor);
         for message in read {
             conversation.recording.append(&mut conversation.cursor, message);

@@ -89,7 +89,8 @@ struct Thread {
     conversation: Conversation,
     /// The messages and texts at each checkpoint.
     places: HashMap<String, ThreadStep>,
-    answers: HashSet<String>,
+    /// The answers that were counted, and the members that were reported.
+    seen: HashSet<String>,
     /// The channels of states without a list of messages.
     channels: BTreeSet<String>,
     /// Damage that was reported: each checkpoint contains the whole list of messages again.
@@ -199,7 +200,7 @@ impl Thread {
                     let text = serde_json::to_string(list).unwrap_or_default();
                     let (read, misfits) = misfits::watch_within(MESSAGES, &text, || {
                         let list: Vec<&RawValue> = serde_json::from_str(&text).unwrap_or_default();
-                        messages(&list, number, at, recording, &mut self.answers)
+                        messages(&list, number, at, recording, &mut self.seen)
                     });
                     // Each checkpoint contains the whole list of messages again.
                     for (_, what) in misfits {

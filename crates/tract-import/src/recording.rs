@@ -538,12 +538,11 @@ impl Recording {
     ) {
         let branch = self.target(cursor);
         self.set_last(branch, LastItem::Other);
-        let hidden: HashSet<ItemNumber> = items.iter().copied().collect();
-        let first = cursor.entries.iter().position(|entry| hidden.contains(&entry.item));
-        self.skip_items(cursor, branch, line, items, at);
+        let first = self.skip_items(cursor, branch, line, items, at);
         cursor.changed = [cursor.changed, first].into_iter().flatten().min();
     }
 
+    /// Removes messages of the context, and returns the position of the first one.
     fn skip_items(
         &mut self,
         cursor: &mut Cursor,
@@ -551,12 +550,24 @@ impl Recording {
         line: usize,
         items: Vec<ItemNumber>,
         at: Option<i64>,
-    ) {
+    ) -> Option<usize> {
         self.report.removed += items.len();
-        let gone: HashSet<ItemNumber> = items.iter().copied().collect();
-        cursor.entries.retain(|entry| !gone.contains(&entry.item));
+        let mut gone: HashSet<ItemNumber> = items.iter().copied().collect();
+        // From the end, because they are usually the newest: many such steps are not to read the
+        // whole context each time.
+        let mut first = None;
+        let mut kept = Vec::new();
+        while let (false, Some(entry)) = (gone.is_empty(), cursor.entries.pop_back()) {
+            if gone.remove(&entry.item) {
+                first = Some(cursor.entries.len());
+            } else {
+                kept.push(entry);
+            }
+        }
+        cursor.entries.extend(kept.into_iter().rev());
         let event = TreeEvent::Skip { branch, line, items, at };
         self.push(cursor, branch, event);
+        first
     }
 
     fn settle(&mut self, branch: BranchNumber, line: usize, content: &Content) {

@@ -106,7 +106,7 @@
     var pause = null;
     var search = function () {
       history.replaceState(null, "", "/?" + new URLSearchParams(new FormData(filter.form)));
-      refresh(seen).then(null, function () { filter.form.submit(); });
+      refresh(seen).then(null, lost);
     };
     if (window.fetch) {
       filter.form.addEventListener("input", function () { clearTimeout(pause); pause = setTimeout(search, 300); });
@@ -145,6 +145,7 @@
     });
     while (next) { var last = next; next = next.nextSibling; last.remove(); }
   }
+  function lost() { state("not up to date: the viewer does not answer"); }
   function state(text) {
     var place = document.getElementById("live");
     if (place && place.textContent !== text) { place.textContent = text; }
@@ -175,7 +176,7 @@
     if (document.hidden || isLooking) { return; }
     isLooking = true;
     get(live).then(function (head) { return head === seen ? null : refresh(head); })
-      .then(function () { state(""); }, function () { state("not up to date: the viewer does not answer"); })
+      .then(function () { state(""); }, lost)
       .then(function () { isLooking = false; timer = setTimeout(look, 500); });
   }
   document.addEventListener("visibilitychange", look);

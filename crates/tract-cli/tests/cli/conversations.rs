@@ -287,6 +287,8 @@ fn a_conversation_is_found_by_other_forms_of_words_and_by_their_beginnings() {
     assert_eq!(found(&["fixed", "the", "login"]), [LOGIN]);
     assert_eq!(found(&["redir"]), [LOGIN]);
     assert_eq!(found(&["fix"]).len(), 2, "not the suffixes");
+    // What has no words is searched as it is.
+    place.run(&["sessions", "🚀"]).expect(1);
     // An exact title is the one that is meant.
     assert!(place.run(&["cat", "fix"]).expect(0).stderr.contains("s4444"));
     place.refused(&["cat", "boats"], 1, "unknown_revision", "tract sessions WORDS");

@@ -189,13 +189,15 @@ impl SessionQuery {
 }
 
 /// The words that a conversation is searched for.
-struct QueryWords {
+struct QueryWords<'a> {
+    text: &'a str,
     language: Language,
-    words: Vec<String>,
+    /// Each word with its stem.
+    words: Vec<(String, String)>,
 }
 
-impl QueryWords {
-    fn new(text: &str) -> Self {
+impl<'a> QueryWords<'a> {
+    fn new(text: &'a str) -> Self {
         let mut words = Vec::new();
         each_word(text, |word| {
             if !word.is_compound {
@@ -206,24 +208,25 @@ impl QueryWords {
         if words.iter().any(|word| !language.is_stop_word(word)) {
             words.retain(|word| !language.is_stop_word(word));
         }
-        Self { language, words }
+        let with_stem = |word: String| {
+            let stem = language.stem(&word).into_owned();
+            (word, stem)
+        };
+        Self { text: text.trim(), language, words: words.into_iter().map(with_stem).collect() }
     }
 
     /// Returns whether each word, another form of it or a longer word that begins with it is in one
-    /// of the texts.
-    fn are_in<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> bool {
-        let stems: Vec<_> = self.words.iter().map(|word| self.language.stem(word)).collect();
-        let mut missing: Vec<usize> = (0..self.words.len()).collect();
+    /// of the texts. A query without words, such as an emoji, must be in a text as it is.
+    fn are_in<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> bool {
+        if self.words.is_empty() {
+            return texts.into_iter().any(|text| text.contains(self.text));
+        }
+        let mut missing: Vec<&(String, String)> = self.words.iter().collect();
         for text in texts {
             each_word(text, |found| {
-                missing.retain(|index| {
-                    let [word, stem] = [
-                        self.words.get(*index).map(String::as_str),
-                        stems.get(*index).map(AsRef::as_ref),
-                    ];
-                    let is_found = word.is_some_and(|word| found.text.starts_with(word))
-                        || stem == Some(self.language.stem(found.text).as_ref());
-                    !is_found
+                let found_stem = self.language.stem(found.text);
+                missing.retain(|(word, stem)| {
+                    !found.text.starts_with(word.as_str()) && *stem != found_stem
                 });
             });
         }

@@ -40,12 +40,14 @@ fn kind_of<'a>(value: &Object<'a>) -> Option<(String, Object<'a>)> {
     Some((kind.to_owned(), fields))
 }
 
+/// Reads messages. `seen` has the answers that were counted and the members that were reported,
+/// because a checkpoint contains all earlier messages again.
 pub(crate) fn messages(
     list: &[&RawValue],
     line: usize,
     at: Option<i64>,
     recording: &mut Recording,
-    answers: &mut HashSet<String>,
+    seen: &mut HashSet<String>,
 ) -> Vec<RecordedMessage> {
     let mut messages = Vec::with_capacity(list.len());
     for raw in list {
@@ -60,9 +62,8 @@ pub(crate) fn messages(
         let id = fields.text("id");
         let draft = match draft(kind, fields, line, recording) {
             Some(draft) => {
-                // A checkpoint contains all messages again, so each message is reported once.
                 for name in unread_members(&draft.content, fields) {
-                    if answers.insert(format!("{name} {}", id.as_deref().unwrap_or(raw.get()))) {
+                    if seen.insert(format!("{name} {}", id.as_deref().unwrap_or(raw.get()))) {
                         recording.unreadable(line, format!("{name:?} is not read: unknown member"));
                     }
                 }
@@ -76,7 +77,7 @@ pub(crate) fn messages(
         };
         if matches!(draft.content, Content::Assistant(_)) {
             let key = id.clone().unwrap_or_else(|| format!("{:?}", draft.content));
-            if answers.insert(key) {
+            if seen.insert(key) {
                 recording.answer(model(fields).as_deref(), usage(fields).as_ref());
             }
         }
@@ -139,12 +140,27 @@ fn call_of_function(name: &str) -> String {
     format!("call-{name}")
 }
 
-/// The id, the name and the arguments of a call.
-type ListedCall = (String, String, String);
+/// The ids and the names of the calls that a message lists.
+struct ListedCalls<'a> {
+    ids: HashSet<&'a str>,
+    names: HashSet<&'a str>,
+}
 
-/// Returns the calls of a message: those that LangChain parsed, those
-/// that it could not parse, else those of the provider's message.
-fn calls(fields: &Object<'_>) -> Vec<ListedCall> {
+impl<'a> ListedCalls<'a> {
+    fn new(calls: &'a [(String, String, String)]) -> Self {
+        let ids = calls.iter().map(|(id, _, _)| id.as_str()).collect();
+        Self { ids, names: calls.iter().map(|(_, name, _)| name.as_str()).collect() }
+    }
+
+    /// Returns whether a call is listed, by its id or else by its name.
+    fn has(&self, id: Option<&str>, name: &str) -> bool {
+        id.map_or_else(|| self.names.contains(name), |id| self.ids.contains(id))
+    }
+}
+
+/// Returns the calls of a message as id, name and arguments: those that LangChain parsed, those that
+/// it could not parse, else those of the provider's message.
+fn calls(fields: &Object<'_>) -> Vec<(String, String, String)> {
     let listed = |name: &str, arguments: fn(&RawValue) -> String, without: &str| {
         let read = |raw: &RawValue| {
             let call = Object::of(Some(raw)).unwrap_or_default();
@@ -182,7 +198,8 @@ fn draft(kind: &str, fields: &Object<'_>, line: usize, recording: &mut Recording
     let empty = || tract_core::Body::default();
     let is_answer = matches!(kind, "ai" | "assistant" | "AIMessageChunk");
     let calls = if is_answer { calls(fields) } else { Vec::new() };
-    let read = |raw: &RawValue| part(raw, is_answer.then_some(&calls));
+    let listed = is_answer.then(|| ListedCalls::new(&calls));
+    let read = |raw: &RawValue| part(raw, listed.as_ref());
     let mut parts = || recording.blocks(line, fields.raw("content"), read);
     Some(match kind {
         "system" | "developer" | "SystemMessageChunk" => {
@@ -299,18 +316,14 @@ fn reasoning(block: &Object<'_>) -> Part {
 
 /// Reads a block of a content: its part, or nothing for a call that is listed separately; `None` for
 /// an unknown format. `listed` has the calls that an answer lists.
-fn part(raw: &RawValue, listed: Option<&Vec<ListedCall>>) -> Option<Option<Part>> {
+fn part(raw: &RawValue, listed: Option<&ListedCalls<'_>>) -> Option<Option<Part>> {
     let block = Object::of(Some(raw))?;
     Some(Some(match block.text("type")?.as_str() {
         "text" => Part::text(block.text("text")?),
         "thinking" | "reasoning" => reasoning(&block),
         "tool_use" | "tool_call" => {
             let (id, name) = (block.text("id"), block.text("name").unwrap_or_default());
-            let is_same = |(listed, called, _): &ListedCall| match &id {
-                Some(id) => listed == id,
-                None => *called == name,
-            };
-            if listed?.iter().any(is_same) {
+            if listed?.has(id.as_deref(), &name) {
                 return Some(None);
             }
             // The arguments of a streamed call are pieces of a text.
