@@ -120,7 +120,8 @@ impl Remotes<'_> {
     }
 
     async fn open(&self, remote: &Remote, create: bool) -> Result<(Arc<dyn Store>, Tract)> {
-        let options = StoreOptions { create, write_mode: WriteMode::InPlace };
+        // A push reads the next commits while these are written.
+        let options = StoreOptions { create, write_mode: WriteMode::Thread };
         let store = store::open_with(&remote.url, &options).await?;
         let own = self.tract.repo();
         let name = remote.repo.as_deref().unwrap_or(own.name().as_str());

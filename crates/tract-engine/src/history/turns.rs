@@ -11,7 +11,9 @@ use tract_core::{CallRef, CommitId};
 
 pub(crate) use self::check::{TurnsSinceRow, covers_erased, entries_of, is_sound};
 pub(crate) use self::entry::{LoadedObjects, TurnEntry, has_no_entries, is_one_text};
-pub(crate) use self::index::{NewRow, catch_up, counted_row, due, rebuild_all, silent_row};
+pub(crate) use self::index::{
+    NewRow, catch_up, copy_rows, counted_row, due, rebuild_all, silent_row,
+};
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 

@@ -8,7 +8,7 @@ use crate::repo::Repo;
 /// The position in the erasures of a repository at which messages were read. Rows that are derived from
 /// the messages are stored only if nothing was erased since: an erasure drops all derived rows, and
 /// none may come back with erased words.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ErasureMark(Option<RefTarget>);
 
 impl ErasureMark {

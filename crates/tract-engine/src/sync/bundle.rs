@@ -264,6 +264,6 @@ pub async fn apply_bundle(
     report.refs = refs;
     // Applied as an arriving erasure: this repository decides which of its bytes are deleted.
     report.erased = arrive(repo, None, erasures).await?;
-    index_moved(repo, &report.refs, new).await;
+    index_moved(repo, None, &report.refs, new).await;
     Ok(report)
 }

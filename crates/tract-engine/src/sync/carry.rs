@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use futures_util::future::join;
 use tract_core::store::{BlobKey, LocationHint, Walk};
 use tract_core::{
     Applied, Batch, Blob, BlobId, Changes, Commit, CommitId, Expect, ObjectId, RefEdit, RefName,
@@ -40,6 +41,18 @@ fn has_changes_blob(commit: &Commit) -> bool {
     matches!(commit.changes, Changes::Blob(_))
 }
 
+/// Commits of the source, and what they link to.
+struct ReadCommits {
+    commits: Vec<Commit>,
+    /// The locations of their contents.
+    hints: HashMap<BlobId, LocationHint>,
+    toolsets: Vec<Toolset>,
+    /// The blobs that they link to.
+    linked: Vec<BlobId>,
+    /// These blobs; `None` if one of them was erased in the source or in the target.
+    blobs: Option<Vec<Blob>>,
+}
+
 /// Copies objects from one repository to another.
 pub(crate) struct ObjectCopier<'a> {
     pub(crate) from: &'a Repo,
@@ -60,6 +73,9 @@ pub(crate) struct ObjectCopier<'a> {
     /// Number of copied commits. While it is 0, no lease is needed: the refs follow the first write
     /// immediately.
     pub(crate) brought: usize,
+    /// Whether rows of the turn index are copied too. Only into a repository whose content the user
+    /// of the source decides: derived rows of others are not trusted.
+    pub(crate) brings_rows: bool,
 }
 
 impl<'a> ObjectCopier<'a> {
@@ -68,9 +84,21 @@ impl<'a> ObjectCopier<'a> {
     pub(crate) fn new(from: &'a Repo, to: &'a Repo, what: &'static str) -> Result<Self> {
         let operation = to.operation_or_new(None)?;
         let (times, sent, erased) = Default::default();
-        let (lease, brought) = (Lease::new(to, false)?, 0);
-        let restorer = Restorer::new(from, to);
-        Ok(Self { from, to, operation, what, times, sent, erased, lease, restorer, brought })
+        let (lease, restorer) = (Lease::new(to, false)?, Restorer::new(from, to));
+        let (brought, brings_rows) = (0, false);
+        Ok(Self {
+            from,
+            to,
+            operation,
+            what,
+            times,
+            sent,
+            erased,
+            lease,
+            restorer,
+            brought,
+            brings_rows,
+        })
     }
 
     pub(crate) fn batch(&self) -> Result<Batch> {
@@ -187,13 +215,24 @@ impl<'a> ObjectCopier<'a> {
         // Start with few commits, since the size of the messages is unknown.
         let (mut done, mut take, mut reused) = (0, 8, 0);
         let mut before: Vec<CommitId> = Vec::new();
+        let mut read: Option<ReadCommits> = None;
         while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
-            let ids = ids.get(..take).unwrap_or(ids);
+            let ids = match &read {
+                Some(read) => ids.get(..read.commits.len()).unwrap_or(ids),
+                None => ids.get(..take).unwrap_or(ids),
+            };
             let mut parents = HashSet::new();
             let there = if ask { self.there(ids, &mut parents).await? } else { HashSet::new() };
             let missing: Vec<CommitId> =
                 ids.iter().filter(|id| !there.contains(id)).copied().collect();
-            let bytes = if missing.is_empty() { 0 } else { self.carry_over(&missing).await? };
+            // Which commits come next is known only if all of them are copied.
+            let rest = order.get(done + ids.len()..).filter(|_| !ask).unwrap_or_default();
+            let next = rest.get(..take).unwrap_or(rest);
+            let bytes;
+            (bytes, read) = match missing.is_empty() {
+                true => (0, None),
+                false => self.carry_over(&missing, read.take(), next).await?,
+            };
             if missing.iter().chain(&before).any(|id| parents.contains(id)) {
                 // The target has a child of this commit, so the commit had been lost, and is now
                 // stored at another location.
@@ -232,54 +271,113 @@ impl<'a> ObjectCopier<'a> {
         Ok(there)
     }
 
-    /// Copies commits that the target lacks. If objects that they link to are stored but damaged,
-    /// replaces those and retries once.
-    async fn carry_over(&mut self, ids: &[CommitId]) -> Result<usize> {
-        match self.carry(ids).await {
+    /// Copies commits that the target lacks, and reads the next ones meanwhile. If objects that they
+    /// link to are stored but damaged, replaces those and retries once. Returns the number of bytes
+    /// read, and the next commits.
+    async fn carry_over(
+        &mut self,
+        ids: &[CommitId],
+        read: Option<ReadCommits>,
+        next: &[CommitId],
+    ) -> Result<(usize, Option<ReadCommits>)> {
+        match self.carry(ids, read, next).await {
             Err(error) if is_corrupt(&error) => {
                 let before = self.restorer.restored;
                 self.restorer.commits(ids, Replace::Damaged).await?;
                 // Without a replaced object a second try would fail in the same way.
-                if self.restorer.restored == before { Err(error) } else { self.carry(ids).await }
+                match self.restorer.restored == before {
+                    true => Err(error),
+                    false => self.carry(ids, None, &[]).await,
+                }
             }
             carried => carried,
         }
     }
 
     /// Copies commits with everything that they link to. Commits that they link to must be in the
-    /// target or among them. Returns the number of bytes read.
-    async fn carry(&mut self, ids: &[CommitId]) -> Result<usize> {
+    /// target or among them.
+    async fn carry(
+        &mut self,
+        ids: &[CommitId],
+        read: Option<ReadCommits>,
+        next: &[CommitId],
+    ) -> Result<(usize, Option<ReadCommits>)> {
         let mut races = self.to.races();
+        let (mut read, mut next) = (read, next);
         loop {
-            if let Some(bytes) = self.carry_once(ids).await? {
-                return Ok(bytes);
+            let commits = match read.take() {
+                Some(read) => read,
+                None => self.read(ids).await?,
+            };
+            let batch = self.prepare(commits).await?;
+            let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
+                + batch.commits.len() * RECORD_BYTES;
+            // The target writes while the source is read: two disks, two machines, or two threads.
+            let (stored, read_next) = join(self.store(batch), self.read_next(next)).await;
+            if stored? {
+                self.brought += ids.len();
+                // If they cannot be read, that is an error when it is their turn.
+                return Ok((bytes, read_next.unwrap_or_default()));
             }
             // Others wrote since the erasures were read, or since the target was searched for the
-            // bytes that an erasure deletes.
+            // bytes that an erasure deletes. What was read meanwhile was read before that, too.
             races.lose().await?;
             self.read_erasures().await?;
+            next = &[];
         }
     }
 
-    /// Makes one attempt to copy commits. Returns `None` if it lost a race about an erasure.
-    async fn carry_once(&mut self, ids: &[CommitId]) -> Result<Option<usize>> {
+    /// Reads commits of the source that are copied next, if there are any.
+    async fn read_next(&self, ids: &[CommitId]) -> Result<Option<ReadCommits>> {
+        if ids.is_empty() { Ok(None) } else { self.read(ids).await.map(Some) }
+    }
+
+    /// Reads commits of the source with everything that they link to. Reads no blobs if one of them
+    /// was erased: the target decides which of them are copied.
+    async fn read(&self, ids: &[CommitId]) -> Result<ReadCommits> {
         let (commits, hints) = self.records(ids).await?;
-        let mut batch = self.batch()?;
-        batch.toolsets = self.toolsets(&commits).await?;
+        let toolsets = self.toolsets(&commits).await?;
         let schemas =
-            batch.toolsets.iter().flat_map(|set| set.entries().iter().map(|entry| entry.schema));
+            toolsets.iter().flat_map(|set| set.entries().iter().map(|entry| entry.schema));
         let linked: Vec<BlobId> =
             commits.iter().flat_map(|commit| commit.linked_blobs()).chain(schemas).collect();
-        let left = self.erased_links(&commits, &linked, &mut batch).await?;
-        batch.blobs.extend(self.hinted_blobs(linked, &left, &hints).await?);
+        let is_erased = |id: &BlobId| self.sent.contains_key(id) || self.erased.contains_key(id);
+        let blobs = match linked.iter().any(is_erased) {
+            true => None,
+            false => Some(self.hinted_blobs(&linked, &HashSet::new(), &hints).await?),
+        };
+        Ok(ReadCommits { commits, hints, toolsets, linked, blobs })
+    }
+
+    /// Makes the batch that stores commits in the target.
+    async fn prepare(&mut self, read: ReadCommits) -> Result<Batch> {
+        let ReadCommits { commits, hints, toolsets, linked, blobs } = read;
+        let mut batch = self.batch()?;
+        batch.toolsets = toolsets;
+        let mut left = HashSet::new();
+        let blobs = match blobs {
+            Some(blobs) => blobs,
+            None => {
+                left = self.erased_links(&commits, &linked, &mut batch).await?;
+                self.hinted_blobs(&linked, &left, &hints).await?
+            }
+        };
+        batch.blobs.extend(blobs);
+        batch.requires = self.required(&commits, &batch.blobs).await?;
+        batch.tools = self.tool_rows(&commits, &batch, &left).await?;
+        batch.commits = commits;
+        Ok(batch)
+    }
+
+    /// Returns the commits that others name in their changes. Versions and marks are links as well:
+    /// a history that lacks them cannot be folded or reverted.
+    async fn required(&self, commits: &[Commit], blobs: &[Blob]) -> Result<Vec<ObjectId>> {
         let listed: HashMap<BlobId, &Blob> = match commits.iter().any(has_changes_blob) {
-            true => batch.blobs.iter().map(|blob| (blob.id(), blob)).collect(),
+            true => blobs.iter().map(|blob| (blob.id(), blob)).collect(),
             false => HashMap::new(),
         };
-        // Versions and marks that changes name are links as well: a history that lacks them cannot
-        // be folded or reverted.
         let mut required = HashSet::new();
-        for commit in &commits {
+        for commit in commits {
             let changes = match &commit.changes {
                 Changes::List(list) => list.clone(),
                 Changes::Blob(id) => {
@@ -293,14 +391,14 @@ impl<'a> ObjectCopier<'a> {
             required.extend(named.into_iter().filter(|id| !commit.parents.contains(id)));
             shaped(self.from, commit, &changes).await?;
         }
-        for commit in &commits {
+        for commit in commits {
             required.remove(&commit.id());
         }
-        batch.requires = required.into_iter().map(ObjectId::Commit).collect();
-        batch.tools = self.tool_rows(&commits, &batch, &left).await?;
-        let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
-            + commits.len() * RECORD_BYTES;
-        batch.commits = commits;
+        Ok(required.into_iter().map(ObjectId::Commit).collect())
+    }
+
+    /// Stores a batch in the target. Returns `false` if it lost a race about an erasure.
+    async fn store(&self, batch: Batch) -> Result<bool> {
         // Only the first batch goes without a lease, so that a small transfer needs no further
         // write. Its refs follow at once, and the caller retries if garbage collection comes
         // between.
@@ -309,14 +407,10 @@ impl<'a> ObjectCopier<'a> {
             _ => self.lease.store(&self.operation, batch, &[]).await?,
         };
         match applied {
-            Applied::Moved(_) => return Ok(None),
-            Applied::Conflict(conflict) if conflict.name.erased_blob().is_some() => {
-                return Ok(None);
-            }
-            applied => require_done(applied)?,
+            Applied::Moved(_) => Ok(false),
+            Applied::Conflict(conflict) if conflict.name.erased_blob().is_some() => Ok(false),
+            applied => require_done(applied).map(|()| true),
         }
-        self.brought += ids.len();
-        Ok(Some(bytes))
     }
 
     /// Reads commits, parents first, and the locations of their contents. Commits of a history are
@@ -377,19 +471,19 @@ impl<'a> ObjectCopier<'a> {
         ids: Vec<BlobId>,
         left: &HashSet<BlobId>,
     ) -> Result<Vec<Blob>> {
-        self.hinted_blobs(ids, left, &HashMap::new()).await
+        self.hinted_blobs(&ids, left, &HashMap::new()).await
     }
 
     async fn hinted_blobs(
         &self,
-        ids: Vec<BlobId>,
+        ids: &[BlobId],
         left: &HashSet<BlobId>,
         hints: &HashMap<BlobId, LocationHint>,
     ) -> Result<Vec<Blob>> {
         let mut seen = HashSet::new();
         let is_wanted = |id: &BlobId| !left.contains(id) && seen.insert(*id);
         let key = |id: BlobId| BlobKey { id, hint: hints.get(&id).copied() };
-        let keys: Vec<BlobKey> = ids.into_iter().filter(is_wanted).map(key).collect();
+        let keys: Vec<BlobKey> = ids.iter().copied().filter(is_wanted).map(key).collect();
         let found = self.from.store().blobs(self.from.name(), &keys).await?;
         keys.iter()
             .zip(found)
@@ -404,6 +498,9 @@ impl<'a> ObjectCopier<'a> {
         batch: &Batch,
         left: &HashSet<BlobId>,
     ) -> Result<Vec<ToolRow>> {
+        if batch.toolsets.is_empty() && commits.iter().all(|commit| commit.created_at.is_some()) {
+            return Ok(Vec::new());
+        }
         let records: HashMap<CommitId, &Commit> =
             commits.iter().map(|commit| (commit.id(), commit)).collect();
         let sets: HashMap<ToolsetId, &Toolset> =

@@ -1,15 +1,19 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tract_core::{Blob, RefName, Store, block_on};
+use async_trait::async_trait;
+use tokio::task::yield_now;
+use tract_core::{Blob, Draft, RefName, Store, StoreResult, block_on};
 use tract_engine::{
-    ApplyOptions, FetchOptions, GcOptions, PullBranches, PushOptions, Repo, RepoOptions,
-    TransferStatus, fetch, gc, push,
+    ApplyOptions, EraseRequest, EraseTarget, FetchOptions, GcOptions, PullBranches, PushOptions,
+    Repo, RepoOptions, ToolQuery, TransferStatus, erase, fetch, gc, push,
 };
 use tract_kv::memory;
+use tract_testkit::{Answer, Call, Watch, WatchedStore};
 
 use crate::fixture::{
-    branch, commits, head, is_clean, meanwhile, moves_main, one, repo, repo_in, say, says, seen,
-    with_everything, writes,
+    branch, chain, commits, head, is_clean, meanwhile, moves_main, one, repo, repo_in, say, says,
+    seen, with_everything, writes,
 };
 use crate::support::{done, refs};
 
@@ -121,6 +125,90 @@ fn a_push_is_one_operation_there() {
     block_on(to.undo(&branch("main"))).expect("it is undone");
     let refs = block_on(to.store().list_refs(to.name(), "heads/")).expect("it is read");
     assert_eq!(refs, []);
+}
+
+#[test]
+fn the_rows_of_the_turn_index_are_copied_with_the_commits() {
+    let options = || RepoOptions { turn_rows_every: 4, ..RepoOptions::default() };
+    let from = Repo::new(Arc::new(memory()), options());
+    for n in 0..40 {
+        let call = Draft::assistant("").call(format!("c{n}"), "grep", "{}");
+        block_on(from.append(&branch("main"), call)).expect("it is written");
+        let result = Draft::tool_result(format!("c{n}"), "nothing");
+        block_on(from.append(&branch("main"), result)).expect("it is written");
+    }
+    let (contents, store) = (Arc::new(AtomicUsize::new(0)), Arc::new(memory()) as Arc<dyn Store>);
+    let read = Arc::clone(&contents);
+    let watched = WatchedStore::new(Arc::clone(&store), move |call: Call<'_>| -> StoreResult<()> {
+        if let Call::Blobs { keys, .. } = call {
+            read.fetch_add(keys.len(), Ordering::SeqCst);
+        }
+        Ok(())
+    });
+    let to = Repo::new(Arc::new(watched), options());
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
+    assert_eq!(contents.load(Ordering::SeqCst), 0, "the target reads no message that it got");
+    let main = head(&to, &branch("main"));
+    let turns = |repo: &Repo| -> Vec<_> {
+        block_on(repo.find_tool_turns(main, &ToolQuery::default()))
+            .expect("they are read")
+            .collect()
+    };
+    assert_eq!(turns(&to).len(), 40);
+    assert_eq!(turns(&to), turns(&from));
+    assert_eq!(contents.load(Ordering::SeqCst), 0, "rows answer the query");
+    is_clean(&to);
+    // Rows of erased messages are made in each repository.
+    let first = block_on(from.find_tool_calls(main, &ToolQuery::default())).expect("a call").next();
+    let erased = EraseTarget::Commit(first.expect("a call").id);
+    block_on(erase(&from, &EraseRequest::targets(vec![erased], "a leak"))).expect("it is erased");
+    let other = Repo::new(Arc::new(memory()), options());
+    block_on(push(&from, &other, "team", &PushOptions::default())).expect("it is pushed");
+    is_clean(&other);
+}
+
+#[test]
+fn the_source_is_read_while_the_target_writes() {
+    let from = repo();
+    chain(&from, "main", 100);
+    let (reads, overlaps) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&reads);
+    let source =
+        WatchedStore::new(Arc::clone(from.store()), move |call: Call<'_>| -> StoreResult<()> {
+            if matches!(call, Call::Walk { .. }) {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(())
+        });
+    let slow = SlowApply { reads: Arc::clone(&reads), overlaps: Arc::clone(&overlaps) };
+    let to = repo_in(Arc::new(WatchedStore::new(Arc::new(memory()) as Arc<dyn Store>, slow)));
+    let from = repo_in(Arc::new(source));
+    block_on(push(&from, &to, "team", &PushOptions::default())).expect("it is pushed");
+    assert_eq!(commits(&to), 100);
+    assert!(overlaps.load(Ordering::SeqCst) > 1, "{overlaps:?}");
+    is_clean(&to);
+}
+
+/// Counts the writes of commits during which another store was read.
+struct SlowApply {
+    reads: Arc<AtomicUsize>,
+    overlaps: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Watch for SlowApply {
+    async fn answer(&self, store: &dyn Store, call: Call<'_>) -> StoreResult<Answer> {
+        let before = self.reads.load(Ordering::SeqCst);
+        if matches!(call, Call::Apply { batch, .. } if !batch.commits.is_empty()) {
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            if self.reads.load(Ordering::SeqCst) > before {
+                self.overlaps.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        call.ask(store).await
+    }
 }
 
 #[test]

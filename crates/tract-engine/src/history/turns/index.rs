@@ -8,7 +8,7 @@
 //! others at any time, since each is correct independently of the others.
 
 use tract_compile::HistoryCounts;
-use tract_core::{Commit, CommitId, DerivedKind, DerivedRow};
+use tract_core::{Commit, CommitId, DerivedKind, DerivedRow, RefName};
 
 use super::entry::{LoadedObjects, TurnEntry, entries};
 use super::row::{CountedHistory, TurnRow};
@@ -249,6 +249,50 @@ async fn add_rows(repo: &Repo, head: CommitId) -> Result<()> {
         (before, previous) = (row.spoken(at), Some(at));
     }
     store_derived(repo, &mark, rows).await
+}
+
+/// Copies the newest rows of a history, at most this many, from another repository that has it: there,
+/// reading them takes a fraction of the time in which they are made here. What it leaves out,
+/// [`catch_up`] adds. A failure is ignored, since queries work without rows.
+///
+/// Rows of erased messages differ from those of the same messages elsewhere, so nothing is copied if
+/// anything was erased on either side.
+pub(crate) async fn copy_rows(from: &Repo, to: &Repo, head: CommitId, limit: usize) {
+    let _left_out = read_and_copy(from, to, head, limit).await;
+}
+
+async fn read_and_copy(from: &Repo, to: &Repo, head: CommitId, limit: usize) -> Result<()> {
+    let (mark, mark_there) = (ErasureMark::read(to).await?, ErasureMark::read(from).await?);
+    for repo in [from, to] {
+        if !repo.store().list_refs(repo.name(), RefName::erasures()).await?.is_empty() {
+            return Ok(());
+        }
+    }
+    let mut walk = ToRow::new(from, head);
+    if walk.page().await?.is_none() || walk.row.is_none() {
+        return Ok(()); // the source has no row near the head either
+    }
+    let (mut rows, mut next) = (Vec::new(), walk.row);
+    while let Some((at, row)) = next.take().filter(|_| rows.len() < limit) {
+        if counted_row(to, at).await?.is_some() {
+            break;
+        }
+        let Some(history) = row.history else { return Ok(()) };
+        rows.push(row.encode(at));
+        let Some(previous) = history.previous else { break };
+        let read = from.store().derived(from.name(), DerivedKind::Turn, &[previous]).await?;
+        let bytes = read.into_iter().flatten().next();
+        // With a gap between rows, the rows before it would never be made.
+        let Some(row) = bytes.and_then(|bytes| TurnRow::decode(previous, &bytes)) else {
+            return Ok(());
+        };
+        next = Some((previous, row));
+    }
+    // A row that an erasure in the source replaced meanwhile does not match the messages sent.
+    if ErasureMark::read(from).await? != mark_there {
+        return Ok(());
+    }
+    store_derived(to, &mark, rows).await
 }
 
 /// Reads the newest commits of a history, oldest first. A walk reads them where they are stored next

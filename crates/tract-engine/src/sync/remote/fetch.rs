@@ -141,7 +141,7 @@ pub async fn fetch_bundle(
     let done = bundle::take(to, &mut bundle, &carrier, &planned, &options.progress).await?;
     let TakenBundle { new: commits, restored, mut refs, .. } = done;
     refs.extend(refused);
-    index_moved(to, &refs, commits).await;
+    index_moved(to, None, &refs, commits).await;
     let erased = CarriedErasures::default();
     Ok(report(Transferred { commits, restored, refs, erased }))
 }

@@ -79,6 +79,7 @@ pub async fn push(
     options: &PushOptions,
 ) -> Result<PushReport> {
     let mut carrier = ObjectCopier::new(from, to, "push")?;
+    carrier.brings_rows = true;
     let plan = async || {
         let planned = planned(from, options).await?;
         let documents = documents_of(from, &planned).await?;

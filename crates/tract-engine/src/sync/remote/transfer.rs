@@ -8,6 +8,7 @@ use tract_core::{Blob, BlobId, CommitId, RefName, RefTarget};
 use super::{
     MissingCommits, PlannedRef, TransferStatus, TransferredRef, lacking_commits, move_refs,
 };
+use crate::history::turns::{catch_up, copy_rows};
 use crate::repo::Repo;
 use crate::repo::error::gone::is_gone;
 use crate::repo::error::{Error, Result};
@@ -86,7 +87,8 @@ pub(super) async fn transfer(
         true => arrive(to, Some(from), sent_erasures(from).await?).await?,
         false => CarriedErasures::default(),
     };
-    index_moved(to, &refs, commits).await;
+    let source = carrier.brings_rows.then_some(from);
+    index_moved(to, source, &refs, commits).await;
     Ok(Transferred { commits, restored, refs, erased })
 }
 
@@ -256,9 +258,16 @@ pub(crate) fn is_accepted(at: &TransferredRef) -> bool {
     is_history && is_there
 }
 
-/// Writes the turn index rows of branches and tags if many commits were transferred.
-pub(crate) async fn index_moved(repo: &Repo, refs: &[TransferredRef], commits: usize) {
-    if (commits as u64) < repo.turn_rows_every() {
+/// Writes the turn index rows of branches and tags if many commits were transferred. `source` is a
+/// repository from which they can be copied.
+pub(crate) async fn index_moved(
+    repo: &Repo,
+    source: Option<&Repo>,
+    refs: &[TransferredRef],
+    commits: usize,
+) {
+    let every = usize::try_from(repo.turn_rows_every()).unwrap_or(usize::MAX);
+    if commits < every {
         return;
     }
     for at in refs.iter().filter(|at| at.name.remote_branch_name().is_none()) {
@@ -267,7 +276,10 @@ pub(crate) async fn index_moved(repo: &Repo, refs: &[TransferredRef], commits: u
             TransferStatus::Created | TransferStatus::Forwarded,
         ) = (&at.to, &at.status)
         {
-            crate::history::turns::catch_up(repo, *head).await;
+            if let Some(source) = source {
+                copy_rows(source, repo, *head, commits / every + 1).await;
+            }
+            catch_up(repo, *head).await;
         }
     }
 }
