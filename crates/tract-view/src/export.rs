@@ -52,7 +52,7 @@ pub async fn export(repo: &Repo, revisions: &[String], redact: bool) -> Result<H
         let shown = load::messages(repo, messages.iter(), 1, messages.len()).await?;
         let subagents = &context.subagents;
         let options = TranscriptOptions { most: MOST, linked: false, part, subagents };
-        let name = visible(context.name()).into_owned();
+        let name = visible(&context.name()).into_owned();
         let title = (name != *revision).then_some(name);
         bodies.push((title, pages::transcript(&context, 1, &shown, options)));
     }

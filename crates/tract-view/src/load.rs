@@ -8,6 +8,7 @@ mod tools;
 mod usage;
 mod window;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
@@ -52,8 +53,8 @@ pub(crate) struct LoadedContext {
 
 impl LoadedContext {
     /// The title of the session, or the revision.
-    pub(crate) fn name(&self) -> &str {
-        self.session.as_ref().map_or(&self.revision, |session| session.name())
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        self.session.as_ref().map_or(Cow::Borrowed(&self.revision), SessionSummary::name)
     }
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn session_header(context: &LoadedContext, tab: Tab, linked: bool) ->
     html! {
         header .session {
             div .session-title {
-                h1 title=(visible(context.name())) { (visible(context.name())) }
+                h1 title=(visible(&context.name())) { (visible(&context.name())) }
                 p .facts {
                     @if let Some(session) = &context.session { (session_facts(session)) }
                     span { (count(context.compiled.message_count(), "message")) }

@@ -280,7 +280,7 @@ async fn transcript(State(shared): Served, Query(params): Query<RevisionQuery>) 
     let live = context
         .is_branch
         .then(|| format!("/live?rev={}&head={}", query(&params.rev), context.head));
-    Ok(shared.page(context.name(), live.as_deref(), &main))
+    Ok(shared.page(&context.name(), live.as_deref(), &main))
 }
 
 #[derive(Deserialize)]

@@ -182,7 +182,7 @@ impl Row<'_> {
         let kind = self.session.parent.as_ref().map(|parent| parent.kind.as_str());
         let title = match kind {
             Some(kind) => format!("{kind}: {}", self.session.name()),
-            None => self.session.name().to_owned(),
+            None => self.session.name().into_owned(),
         };
         let room = columns.saturating_sub(escape::width(&indent));
         format!("{indent}{}", escape::cut(&title, room))

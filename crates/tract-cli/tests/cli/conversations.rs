@@ -107,6 +107,20 @@ fn a_title_is_the_first_prompt_that_a_person_wrote() {
 }
 
 #[test]
+fn a_session_without_a_prompt_is_untitled() {
+    let place = place();
+    let name = "0f2a7c11-5d5e-4c59-9d7a-6c1f3a8b2e90";
+    let answer = Line { session: name, cwd: "/src/shop", minute: 0 }.of("assistant", "Done.");
+    import(&place, name, &answer);
+    let listed = place.ok(&["sessions"]);
+    assert!(listed.contains("untitled 0f2a7c11 "), "{listed}");
+    assert!(!listed.contains(name), "{listed}");
+    assert_eq!(place.json(&["sessions", "--json"])[0]["title"], serde_json::Value::Null);
+    // Its id still finds it.
+    assert!(place.ok(&["sessions", "0f2a7c11"]).contains("untitled 0f2a7c11 "));
+}
+
+#[test]
 fn titles_are_shown_for_the_branches_of_imports_everywhere() {
     let place = place();
     place.ok(&["commit", "user", "Branches of people keep their names."]);

@@ -1,6 +1,7 @@
 //! Conversations for people: each branch with its title, project, tool, models, times, counts and
 //! parent.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
@@ -142,9 +143,18 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// Returns the title, or the branch of a conversation without one.
-    pub fn name(&self) -> &str {
-        self.title.as_deref().unwrap_or(&self.branch)
+    /// Returns the title. A session that was imported without one is `untitled` with its id, of which
+    /// the first group identifies a UUID for people; other conversations have their branch's name.
+    pub fn name(&self) -> Cow<'_, str> {
+        const UUID: usize = 36;
+        match (&self.title, self.agent.as_ref().or(self.session.as_ref())) {
+            (Some(title), _) => Cow::Borrowed(title),
+            (None, Some(id)) => {
+                let group = id.split('-').next().filter(|_| id.len() == UUID);
+                Cow::Owned(format!("untitled {}", group.unwrap_or(id)))
+            }
+            (None, None) => Cow::Borrowed(&self.branch),
+        }
     }
 
     /// Returns whether the title has all of these words, compared as in [`SessionQuery::text`].

@@ -51,7 +51,7 @@ pub(crate) async fn cache(repo: &Repo) -> Result<CacheReport> {
     let mut heads = Vec::new();
     let mut titles = HashMap::new();
     for (branch, session) in sessions_by_branch(repo).await? {
-        titles.insert(branch.clone(), session.name().to_owned());
+        titles.insert(branch.clone(), session.name().into_owned());
         heads.push((branch, session.head));
     }
     Ok(CacheReport { titles, ..report(repo, &heads).await? })

@@ -32,7 +32,8 @@ pub(crate) async fn search(repo: &Repo, words: &str, limit: usize) -> Result<Vec
         let place = context.messages().position(|message| message.commit == hit.commit);
         let Some(place) = place else { continue };
         let branch = branch.name.clone();
-        let title = sessions.get(&branch).map_or(&*branch, |session| session.name()).to_owned();
+        let title = sessions.get(&branch).map(|session| session.name().into_owned());
+        let title = title.unwrap_or_else(|| branch.clone());
         found.push(FoundMessage { hit, branch, title, number: place + 1 });
     }
     Ok(found)

@@ -1,5 +1,6 @@
 //! Two revisions side by side, with the cost of their difference at the provider's prompt cache.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use maud::{Markup, html};
@@ -39,11 +40,11 @@ pub(crate) fn compare(compared: &Compared<'_>) -> Markup {
     let differing = diff.messages.len();
     // A fork has the title of the original until it gets a prompt of its own.
     let names = match before.name() == after.name() {
-        true => (before.revision.as_str(), after.revision.as_str()),
+        true => (Cow::Borrowed(&*before.revision), Cow::Borrowed(&*after.revision)),
         false => (before.name(), after.name()),
     };
     html! {
-        h1 { (visible(names.0)) " → " (visible(names.1)) }
+        h1 { (visible(&names.0)) " → " (visible(&names.1)) }
         (summary(compared))
         (settings(diff))
         h2 { "Messages" }
@@ -67,7 +68,7 @@ pub(crate) fn compare(compared: &Compared<'_>) -> Markup {
 fn side(context: &LoadedContext) -> Markup {
     html! {
         a href=(format!("/transcript?rev={}", query(&context.revision))) title=(visible(&context.revision)) {
-            (visible(beginning(context.name(), TITLE).0))
+            (visible(beginning(&context.name(), TITLE).0))
         }
         " " span .soft { (number(context.compiled.token_count().count)) " tokens" }
     }

@@ -265,7 +265,8 @@ fn row(one: &ListedSession, order: SessionOrder) -> Markup {
 }
 
 fn title(one: &ListedSession) -> Markup {
-    let (kept, more) = beginning(one.session.name(), TITLE);
+    let name = one.session.name();
+    let (kept, more) = beginning(&name, TITLE);
     html! {
         a .title href=(format!("/transcript?rev={}", query(&one.session.branch))) {
             (visible(kept)) @if more > 0 { "…" }

@@ -294,7 +294,8 @@ fn body(kind: &CallKind, options: TranscriptOptions<'_>) -> Markup {
 
 /// The conversation of a subagent, next to the call that started it.
 fn subagent(session: &SessionSummary, options: TranscriptOptions<'_>) -> Markup {
-    let title = visible(session.name());
+    let name = session.name();
+    let title = visible(&name);
     html! {
         p .subagent {
             span .tag { "subagent" } " "
