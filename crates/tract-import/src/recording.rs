@@ -557,7 +557,8 @@ impl Recording {
         // whole context each time.
         let mut first = None;
         let mut kept = Vec::new();
-        while let (false, Some(entry)) = (gone.is_empty(), cursor.entries.pop_back()) {
+        while !gone.is_empty() {
+            let Some(entry) = cursor.entries.pop_back() else { break };
             if gone.remove(&entry.item) {
                 first = Some(cursor.entries.len());
             } else {
