@@ -1,6 +1,7 @@
 //! Converts the events of recordings to commits and branches, with many recordings per durable
 //! write.
 
+mod growth;
 mod placing;
 
 use std::collections::{HashMap, HashSet};

@@ -7,6 +7,7 @@ use tract_core::store::StoreExt as _;
 use tract_core::{Applied, Blob, CommitId, JsonText, RefName, RefTarget};
 use tract_engine::{Error, ImportDocument, ImportStatus, Repo, Result, Txn, WriteOptions};
 
+use super::growth::{Growth, growth};
 use super::{OpenBranch, ReadSession, TreeWriter};
 use crate::cache::{PlacedBranch, StoredSession, name_of};
 use crate::report::{AnomalyKind, RecordedBranch, SessionReport};
@@ -131,17 +132,29 @@ impl TreeWriter<'_> {
                         (ImportStatus::Unchanged, false)
                     }
                     Some(found) => {
-                        let root = line.iter().last();
-                        if is_conversation
-                            && let Some(name) =
-                                self.abandoned(txn, session, branch, head, (found, root)).await?
-                        {
-                            is_older = true;
-                            abandoned = Some(name);
-                            break;
+                        let recorded: Vec<CommitId> = line.iter().collect();
+                        match growth(self.repo, found, &recorded).await? {
+                            // The tool wrote the file while an answer was not complete.
+                            Some(Growth::Newer) => (ImportStatus::Forwarded, true),
+                            Some(Growth::Older) => {
+                                is_older |= is_conversation;
+                                (ImportStatus::Unchanged, false)
+                            }
+                            None => {
+                                let root = recorded.last().copied();
+                                let from = (found, root);
+                                if is_conversation
+                                    && let Some(name) =
+                                        self.abandoned(txn, session, branch, head, from).await?
+                                {
+                                    is_older = true;
+                                    abandoned = Some(name);
+                                    break;
+                                }
+                                rejected.push((attempt, found));
+                                continue;
+                            }
                         }
-                        rejected.push((attempt, found));
-                        continue;
                     }
                 };
                 let document = match meta {
