@@ -1,6 +1,7 @@
 //! Imports whole conversations, each on its own branch; equal prefixes share commits.
 
 mod chain;
+mod growth;
 mod write;
 
 use std::collections::{HashMap, HashSet};
@@ -14,6 +15,7 @@ use tract_core::{
 
 use self::chain::{Builder, Chain};
 pub use self::chain::{ImportAnomaly, ImportAnomalyKind};
+use self::growth::{Growth, growth};
 use crate::repo::Repo;
 use crate::repo::batch::require_done;
 use crate::repo::erasure::Erasure;
@@ -396,6 +398,7 @@ impl Importer {
             let head = one.chain.ids.last().copied();
             let place = place(one, &targets, &stored);
             let at = targets.get(&place.branch);
+            let mut is_older = false;
             let status = match (at, head) {
                 (None, Some(_)) => ImportStatus::Created,
                 (None, None) => ImportStatus::Unchanged,
@@ -403,11 +406,21 @@ impl Importer {
                 (Some(RefTarget::Commit(at)), _) if one.chain.ids.contains(at) => {
                     ImportStatus::Forwarded
                 }
+                (Some(RefTarget::Commit(at)), Some(_)) => {
+                    match growth(&self.repo, *at, &one.chain).await? {
+                        Some(Growth::Newer) => ImportStatus::Forwarded,
+                        Some(Growth::Older) => {
+                            is_older = true;
+                            ImportStatus::Unchanged
+                        }
+                        None => ImportStatus::Diverged,
+                    }
+                }
                 (Some(_), _) => ImportStatus::Diverged,
             };
             // Commits that no branch leads to would be garbage, and every write of objects without a
             // ref makes a concurrent collection or erasure start again.
-            let is_left_out = status == ImportStatus::Diverged;
+            let is_left_out = is_older || status == ImportStatus::Diverged;
             let links = &one.chain.links;
             let stored_before = if is_left_out {
                 self.missing(&HashSet::new(), links).await?.1
@@ -433,7 +446,7 @@ impl Importer {
                 id: one.id.clone(),
                 branch: place.branch.branch_name().unwrap_or_default().to_owned(),
                 status,
-                head,
+                head: if is_older { at.and_then(RefTarget::commit) } else { head },
                 commits: one.chain.ids.len(),
                 reused,
                 anomalies: one.chain.anomalies.clone(),

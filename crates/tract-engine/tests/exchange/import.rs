@@ -1,5 +1,5 @@
 use tract_core::{
-    AuthorKind, Commit, Content, Draft, JsonText, Limits, Op, Priority, RefName, StoreExt,
+    AuthorKind, Commit, Content, Draft, JsonText, Limits, Op, Part, Priority, RefName, StoreExt,
     ToolSchema, block_on,
 };
 use tract_engine::ImportAnomalyKind::{NoCall, SecondAnswer, Unanswered};
@@ -51,6 +51,34 @@ fn equal_prefix_equal_commits() {
     let (left, right) = (commits(&repo, &left), commits(&repo, &right));
     assert_eq!(left[..2], right[..2]);
     assert_ne!(left[2], right[2]);
+}
+
+/// A request of the Responses API may end among the items of an answer, which are one message.
+#[test]
+fn a_conversation_that_ends_within_an_answer_is_continued_by_the_whole_one() {
+    let repo = repo();
+    let answer = |count: usize| {
+        let calls = (0..count).map(|n| Part::call(format!("c{n}"), "look", "{}"));
+        calls.fold(Draft::assistant("I look."), Draft::part)
+    };
+    let conversation = |answer: Draft, more: &[Draft]| {
+        let mut drafts = vec![Draft::user("Hello."), answer];
+        drafts.extend_from_slice(more);
+        ImportConversation::new("chat", drafts)
+    };
+    let results = [Draft::tool_result("c0", "x"), Draft::tool_result("c1", "y")];
+    let begin = one(&repo, conversation(answer(1), &[]));
+    assert_eq!(begin.status, Created);
+    let whole = one(&repo, conversation(answer(2), &results));
+    assert_eq!((whole.status, whole.commits, whole.reused), (Forwarded, 4, 1));
+    let after = refs(&repo);
+    assert_eq!(one(&repo, conversation(answer(2), &results)).status, Unchanged);
+    assert_eq!(one(&repo, conversation(answer(1), &[])).status, Unchanged);
+    assert_eq!(refs(&repo), after);
+    // Another answer is another history.
+    let other = conversation(Draft::assistant("No."), &[]);
+    assert_eq!(one(&repo, other).status, Diverged);
+    assert_eq!(refs(&repo), after);
 }
 
 #[test]
