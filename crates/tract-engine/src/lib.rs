@@ -35,7 +35,7 @@ pub use crate::repo::operation::Operation;
 pub use crate::repo::stats::{Stats, stats};
 pub use crate::repo::{Branch, Callback, FIRST_BRANCH, Repo, RepoOptions};
 
-pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
+pub use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerPlace, AnswerTokens};
 pub use crate::history::blame::{BlameAction, BlameCommit, BlameEntry, blame, concerns, slot_of};
 pub use crate::history::cache_use::{
     CacheMiss, CacheUse, MissCause, RankedCause, RequestBlock, ToolCost, cache_use, rank_misses,

@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use tract_core::{Blob, BlobId, Commit, CommitId, Op, RefName};
-use tract_engine::{AnswerFacts, AnswerIds, Branch, CacheUse, ModelUsage, Repo, Result};
+use tract_engine::{
+    AnswerFacts, AnswerIds, AnswerPlace, Branch, CacheUse, ModelUsage, Repo, Result,
+};
 use tract_providers::{PriceBasis, PriceTable, TokenAmounts};
 
 use crate::facts::RunTotals;
@@ -104,30 +106,30 @@ pub fn cost_of_cache_miss(request: &CacheUse, prices: &PriceTable) -> Option<f64
 async fn usage_of(repo: &Repo, branches: Vec<Branch>) -> Result<Vec<AnswerUsage>> {
     let mut answers: Vec<AnswerUsage> = Vec::new();
     let mut ids = AnswerIds::default();
-    // The first commit of the conversation of each commit.
-    let mut roots: HashMap<CommitId, CommitId> = HashMap::new();
+    // The place of each commit: its conversation, and the last prompt.
+    let mut places: HashMap<CommitId, AnswerPlace> = HashMap::new();
     // The answers of each branch whose tool records no message ids, oldest first.
     let mut reported: HashMap<String, Vec<usize>> = HashMap::new();
     let times: HashMap<String, CommitId> =
         branches.iter().map(|branch| (branch.name.clone(), branch.head)).collect();
     for branch in branches {
-        let mut own: Vec<CommitId> = Vec::new();
-        let mut found: Vec<FoundAnswer> = Vec::new();
-        let mut root = branch.head;
+        let mut own: Vec<OwnCommit> = Vec::new();
         let mut history = repo.history(branch.head);
-        while let Some(commit) = history.next_unless(|id| roots.contains_key(&id)).await? {
-            root = commit.id();
-            own.push(root);
-            found.extend(FoundAnswer::of(&branch.name, &commit));
+        while let Some(commit) = history.next_unless(|id| places.contains_key(&id)).await? {
+            own.push(OwnCommit::of(&branch.name, &commit));
         }
-        if let Some(known) = history.peek().and_then(|id| roots.get(&id)) {
-            root = *known;
-        }
-        roots.extend(own.into_iter().map(|id| (id, root)));
-        for FoundAnswer { answer, facts, content, is_note } in found.into_iter().rev() {
-            let known = ids.find(root, content, &facts);
+        let base = history.peek().and_then(|id| places.get(&id)).copied();
+        let root = own.last().map_or(branch.head, |commit| commit.id);
+        let mut place = base.unwrap_or_else(|| AnswerPlace::start(root));
+        for OwnCommit { id, is_prompt, answer } in own.into_iter().rev() {
+            place.prompt = if is_prompt { Some(id) } else { place.prompt };
+            places.insert(id, place);
+            let Some(FoundAnswer { answer, facts, content, is_note }) = answer.map(|it| *it) else {
+                continue;
+            };
+            let known = ids.find(place, content, &facts);
             let number = known.unwrap_or(answers.len());
-            ids.add(root, content, &facts, number);
+            ids.add(place, content, &facts, number);
             match answers.get_mut(number) {
                 // Its commits repeat the numbers of the request; the last one has those of the
                 // whole answer.
@@ -233,6 +235,21 @@ fn copies(
         }
     }
     copies
+}
+
+/// A commit of a branch that no earlier branch has.
+struct OwnCommit {
+    id: CommitId,
+    is_prompt: bool,
+    /// Boxed, as most commits have none.
+    answer: Option<Box<FoundAnswer>>,
+}
+
+impl OwnCommit {
+    fn of(branch: &str, commit: &Commit) -> Self {
+        let answer = FoundAnswer::of(branch, commit).map(Box::new);
+        Self { id: commit.id(), is_prompt: AnswerPlace::is_prompt(commit), answer }
+    }
 }
 
 /// An answer as reported by one of its commits.

@@ -22,6 +22,7 @@ use self::compare::{ChangesBetween, Comparison, SentRequest};
 use self::cost::CachedTokens;
 pub use self::rank::{RankedCause, rank_misses};
 pub use self::tools::{ToolCost, tool_costs};
+use crate::history::answer_facts::AnswerPlace;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
 
@@ -231,8 +232,8 @@ struct Conversations {
 /// The state at a commit that was already processed.
 #[derive(Clone, Copy)]
 struct KnownCommit {
-    /// The first commit of its conversation.
-    root: CommitId,
+    /// The conversation, and the last prompt at or before it.
+    place: AnswerPlace,
     /// The last answer at or before it.
     answer: Option<usize>,
 }
@@ -250,7 +251,7 @@ impl Conversations {
     async fn follow(&mut self, repo: &Repo, branch: &str, head: CommitId) -> Result<()> {
         let (base, mut commits) = self.new_commits(repo, head).await?;
         let Some(first) = commits.last() else { return Ok(()) };
-        let root = base.map_or(first.id(), |base| base.root);
+        let mut place = base.map_or(AnswerPlace::start(first.id()), |base| base.place);
         let mut before = base.and_then(|base| base.answer);
         let mut sent = match before.and_then(|before| self.answers.get(before)) {
             Some(answer) => compiled(repo, answer.request).await?.map(SentRequest::new),
@@ -267,9 +268,9 @@ impl Conversations {
                 let answer = Answer::of(&commit);
                 is_adjacent &= answer.is_some();
                 if let Some(answer) = answer {
-                    let same = self.answers.same(root, &answer, before.filter(|_| is_adjacent));
+                    let same = self.answers.same(place, &answer, before.filter(|_| is_adjacent));
                     match same {
-                        Some(known) => self.answers.join(root, known, &answer),
+                        Some(known) => self.answers.join(place, known, &answer),
                         None => {
                             let next = compiled(repo, answer.request).await?;
                             let comparison = match (&mut sent, next) {
@@ -281,16 +282,17 @@ impl Conversations {
                             };
                             let branch = branch.to_owned();
                             self.requests.push(ComparedRequest { branch, before, comparison });
-                            before = Some(self.answers.push(root, answer));
+                            before = Some(self.answers.push(place, answer));
                             changes = ChangesBetween::default();
                         }
                     }
                     is_adjacent = true;
-                } else if let Some((place, usage)) = before.zip(reported(&commit)) {
-                    self.answers.report(place, usage);
+                } else if let Some((answer, usage)) = before.zip(reported(&commit)) {
+                    self.answers.report(answer, usage);
                 }
                 changes.add(&commit);
-                self.known.insert(commit.id(), KnownCommit { root, answer: before });
+                place.pass(&commit);
+                self.known.insert(commit.id(), KnownCommit { place, answer: before });
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ mod row;
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use tract_core::{Change, Commit, CommitId, DerivedKind, DerivedRow, Kind, Op};
+use tract_core::{BlobId, Change, Commit, CommitId, DerivedKind, DerivedRow, Kind, Op};
 
 use self::prompt::PromptText;
 use crate::history::answer_facts::{AnswerFacts, AnswerTokens};
@@ -196,6 +196,7 @@ struct CommitPart {
     is_message: bool,
     is_prompt: bool,
     at: Option<i64>,
+    content: Option<BlobId>,
     answer: Option<AnswerFacts>,
     /// The new versions of messages: slot and version.
     versions: Vec<(CommitId, CommitId)>,
@@ -223,8 +224,8 @@ impl CommitPart {
                 }
             }
         }
-        let at = commit.created_at;
-        Ok(Self { id, is_message, is_prompt: is_user && is_typed, at, answer, versions })
+        let (at, content) = (commit.created_at, commit.content);
+        Ok(Self { id, is_message, is_prompt: is_user && is_typed, at, content, answer, versions })
     }
 }
 
@@ -287,12 +288,33 @@ async fn read(repo: &Repo, head: CommitId, uses_rows: bool) -> Result<Option<Rea
 }
 
 /// The counted tokens of the answers with an id.
-struct AnswersById(HashMap<String, ModelUsage>);
+struct AnswersById(HashMap<String, KnownAnswer>);
+
+/// An answer with an id, as its last commit reports it.
+struct KnownAnswer {
+    counted: ModelUsage,
+    /// The number of prompts before it.
+    prompts: u64,
+    content: Option<BlobId>,
+}
+
+impl KnownAnswer {
+    /// Returns whether a commit with the id of this answer is part of it, or a copy. Some servers
+    /// give all answers the same id, so one after another prompt is another answer.
+    fn is_same(&self, counted: &ModelUsage, prompts: u64, content: Option<BlobId>) -> bool {
+        let request = |usage: &ModelUsage| (usage.input, usage.cache_read, usage.cache_write);
+        let is_copy = self.content == content && request(&self.counted) == request(counted);
+        self.prompts == prompts || is_copy
+    }
+}
 
 impl AnswersById {
     fn new(facts: &HistoryFacts) -> Self {
-        let last = facts.last_answer.iter();
-        Self(last.map(|answer| (answer.id.clone(), answer.counted.clone())).collect())
+        let known = |answer: &LastAnswer| {
+            let counted = answer.counted.clone();
+            (answer.id.clone(), KnownAnswer { counted, prompts: facts.prompts, content: None })
+        };
+        Self(facts.last_answer.iter().map(known).collect())
     }
 }
 
@@ -302,16 +324,20 @@ impl HistoryFacts {
         self.commits += 1;
         self.messages += u64::from(part.is_message);
         self.prompts += u64::from(part.is_prompt);
+        if part.is_prompt {
+            // No further part of it follows.
+            self.last_answer = None;
+        }
         if let Some(at) = part.at {
             self.started_at = Some(self.started_at.map_or(at, |first| first.min(at)));
             self.active_at = Some(self.active_at.map_or(at, |last| last.max(at)));
         }
         if let Some(answer) = part.answer.as_ref().filter(|answer| !answer.is_copied_context) {
-            self.add_answer(answer, part.at, answers);
+            self.add_answer(answer, part, answers);
         }
     }
 
-    fn add_answer(&mut self, answer: &AnswerFacts, at: Option<i64>, answers: &mut AnswersById) {
+    fn add_answer(&mut self, answer: &AnswerFacts, part: &CommitPart, answers: &mut AnswersById) {
         // Tools write such names for answers that no model made.
         let model = answer.model.as_deref().filter(|model| !model.starts_with('<'));
         if let Some(model) = model {
@@ -321,18 +347,22 @@ impl HistoryFacts {
             self.model = Some(model.to_owned());
         }
         let Some(tokens) = &answer.usage else { return };
-        let counted = ModelUsage::of(answer.model.as_deref(), at, tokens);
+        let counted = ModelUsage::of(answer.model.as_deref(), part.at, tokens);
         let mut is_new = true;
         if let Some(id) = &answer.message_id {
-            if let Some(known) = answers.0.get(id) {
+            let known = answers.0.get(id);
+            let known = known.filter(|it| it.is_same(&counted, self.prompts, part.content));
+            if let Some(known) = known {
                 is_new = false;
                 // The parts of an answer repeat its numbers; the last one has those of all of it.
-                if known.output > counted.output {
+                if known.counted.output > counted.output {
                     return;
                 }
-                self.subtract(&known.clone());
+                self.subtract(&known.counted.clone());
             }
-            answers.0.insert(id.clone(), counted.clone());
+            let (prompts, content) = (self.prompts, part.content);
+            let known = KnownAnswer { counted: counted.clone(), prompts, content };
+            answers.0.insert(id.clone(), known);
             self.last_answer = Some(LastAnswer { id: id.clone(), counted: counted.clone() });
         }
         let output = tokens.output.unwrap_or_default();

@@ -3,7 +3,7 @@
 use tract_core::json::split_object;
 use tract_core::{BlobId, Commit, CommitId, JsonText, Kind, Op};
 
-use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerTokens};
+use crate::history::answer_facts::{AnswerFacts, AnswerIds, AnswerPlace, AnswerTokens};
 
 /// One answer of a model, with the recorded data of its request.
 #[derive(Clone, Debug)]
@@ -105,12 +105,12 @@ impl Answers {
     /// before it.
     pub(super) fn same(
         &self,
-        root: CommitId,
+        at: AnswerPlace,
         part: &Answer,
         adjacent: Option<usize>,
     ) -> Option<usize> {
         if part.facts.message_id.is_some() {
-            let known = self.ids.find(root, part.content, &part.facts);
+            let known = self.ids.find(at, part.content, &part.facts);
             // Reasoning may be recorded without the id of its message, so it can be part of the
             // adjacent answer.
             return known.or_else(|| adjacent.filter(|place| self.is_open(*place)));
@@ -136,7 +136,7 @@ impl Answers {
     }
 
     /// Merges another part into an answer.
-    pub(super) fn join(&mut self, root: CommitId, place: usize, part: &Answer) {
+    pub(super) fn join(&mut self, at: AnswerPlace, place: usize, part: &Answer) {
         let Some(answer) = self.list.get_mut(place) else { return };
         // All parts of an answer repeat the usage of the request, so take one of them.
         answer.usage = answer.usage.or(part.usage);
@@ -145,12 +145,12 @@ impl Answers {
         if answer.facts.message_id.is_none() {
             answer.facts.message_id.clone_from(&part.facts.message_id);
         }
-        self.ids.add(root, part.content, &part.facts, place);
+        self.ids.add(at, part.content, &part.facts, place);
     }
 
-    pub(super) fn push(&mut self, root: CommitId, answer: Answer) -> usize {
+    pub(super) fn push(&mut self, at: AnswerPlace, answer: Answer) -> usize {
         let place = self.list.len();
-        self.ids.add(root, answer.content, &answer.facts, place);
+        self.ids.add(at, answer.content, &answer.facts, place);
         self.list.push(answer);
         place
     }

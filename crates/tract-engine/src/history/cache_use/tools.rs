@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use tract_core::{CommitId, ToolsetId};
 
 use super::{Answer, Answers, KnownCommit, reported};
+use crate::history::answer_facts::AnswerPlace;
 use crate::history::turns::ToolQuery;
 use crate::repo::Repo;
 use crate::repo::error::{Error, Result};
@@ -132,7 +133,7 @@ async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Requests> {
         let base = history.peek().and_then(|id| known.get(&id)).copied();
         let Some(first) = commits.last() else { continue };
         branches.push((*head, first.parent()));
-        let root = base.map_or(first.id(), |base| base.root);
+        let mut place = base.map_or(AnswerPlace::start(first.id()), |base| base.place);
         let mut before = base.and_then(|base| base.answer);
         let mut in_force = match first.parent() {
             Some(parent) => repo.require_commit(parent).await?.toolset,
@@ -143,18 +144,19 @@ async fn requests(repo: &Repo, heads: &[CommitId]) -> Result<Requests> {
             let answer = Answer::of(&commit);
             is_adjacent &= answer.is_some();
             if let Some(answer) = answer {
-                match answers.same(root, &answer, before.filter(|_| is_adjacent)) {
-                    Some(known) => answers.join(root, known, &answer),
+                match answers.same(place, &answer, before.filter(|_| is_adjacent)) {
+                    Some(known) => answers.join(place, known, &answer),
                     None => {
-                        before = Some(answers.push(root, answer));
+                        before = Some(answers.push(place, answer));
                         toolsets.push(in_force);
                     }
                 }
                 is_adjacent = true;
-            } else if let Some((place, usage)) = before.zip(reported(&commit)) {
-                answers.report(place, usage);
+            } else if let Some((answer, usage)) = before.zip(reported(&commit)) {
+                answers.report(answer, usage);
             }
-            known.insert(commit.id(), KnownCommit { root, answer: before });
+            place.pass(&commit);
+            known.insert(commit.id(), KnownCommit { place, answer: before });
             in_force = commit.toolset;
         }
     }
