@@ -22,6 +22,9 @@ pub(crate) fn is_one(members: &Object<'_>) -> bool {
 pub(crate) struct CopilotReader {
     recording: Recording,
     cursor: Cursor,
+    /// The context before each event, by its id, for rewinds.
+    contexts: HashMap<String, Cursor>,
+    has_rewinds: bool,
     /// The contexts of subagents, by the call that started each.
     agents: HashMap<String, Cursor>,
     /// The calls that a subagent made, with the call that started it.
@@ -53,6 +56,9 @@ impl LineReader for CopilotReader {
     }
 
     fn finish(&mut self) -> Facts {
+        if self.has_rewinds {
+            self.recording.resume_at(&self.cursor, None);
+        }
         std::mem::take(&mut self.facts)
     }
 }
@@ -63,7 +69,12 @@ impl CopilotReader {
         let data = event.object("data").unwrap_or_default();
         let at = event.time("timestamp");
         let id = event.text("id");
+        self.contexts.extend(id.clone().map(|id| (id, self.cursor.clone())));
         let draft = match kind.as_str() {
+            "session.snapshot_rewind" => {
+                self.recording.skip(kind);
+                return self.rewind(number, &data);
+            }
             "session.start" | "session.resume" => {
                 self.recording.skip(kind);
                 return self.session(&data);
@@ -136,6 +147,24 @@ impl CopilotReader {
         match agent {
             Some(agent) => drop(self.agents.insert(agent.to_owned(), cursor)),
             None => self.cursor = cursor,
+        }
+    }
+
+    /// Goes back to the context before an event: the event and all after it were removed. They stay
+    /// on a branch.
+    fn rewind(&mut self, number: usize, data: &Object<'_>) {
+        let Some(id) = data.filled("upToEventId") else {
+            let what = "a rewind without \"upToEventId\": the messages that it removed are kept";
+            return self.recording.unreadable(number, what);
+        };
+        let Some(context) = self.contexts.get(&id) else {
+            let what = format!("a rewind to {id:?}, an event that the file does not have");
+            return self.recording.unreadable(number, what);
+        };
+        self.cursor = context.clone();
+        if !self.recording.continues(&self.cursor) {
+            self.recording.fork(&mut self.cursor, None);
+            self.has_rewinds = true;
         }
     }
 

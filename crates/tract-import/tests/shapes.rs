@@ -762,6 +762,50 @@ fn a_subagent_of_copilot_cli_is_a_branch_that_names_its_caller() {
 }
 
 #[test]
+fn a_rewind_of_copilot_cli_continues_before_the_event_and_keeps_what_it_removed() {
+    let event = |n: u32, kind: &str, data: Value| copilot(n, kind, data);
+    let answer = |n: u32, text: &str| {
+        event(n, "assistant.message", json!({"messageId": format!("m{n}"), "content": text}))
+    };
+    let mut lines = vec![
+        event(1, "session.start", json!({"sessionId": "oars"})),
+        event(2, "user.message", json!({"content": "How many oars?"})),
+        answer(3, "Eight."),
+        event(4, "user.message", json!({"content": "Paint them."})),
+        answer(5, "They are red."),
+    ];
+    let id = |line: &Value| line["id"].clone();
+    let rewind = |to: Value| json!({"upToEventId": to, "eventsRemoved": 2});
+    lines.push(event(6, "session.snapshot_rewind", rewind(id(&lines[3]))));
+    let removed =
+        ["user How many oars?", "assistant Eight.", "user Paint them.", "assistant They are red."];
+    let only_back = Imported::of_lines(Source::CopilotCli, &lines);
+    assert_eq!(only_back.transcript("copilot-cli/oars"), removed[..2]);
+    assert_eq!(only_back.transcript("copilot-cli/oars.fork-0"), removed);
+    lines.push(event(7, "user.message", json!({"content": "Oil them."})));
+    lines.push(answer(8, "Done."));
+    let imported = Imported::of_lines(Source::CopilotCli, &lines);
+    assert_eq!(
+        imported.transcript("copilot-cli/oars"),
+        [removed[0], removed[1], "user Oil them.", "assistant Done."]
+    );
+    assert_eq!(imported.transcript("copilot-cli/oars.fork-0"), removed);
+    assert_eq!(anomalies(imported.report()), []);
+    // The file is imported as it grows.
+    let repo = new_repo();
+    let folder = tempfile::tempdir().expect("a folder");
+    for count in 1..=lines.len() {
+        let text: String = lines[..count].iter().map(|line| format!("{line}\n")).collect();
+        import(&repo, &[write(Source::CopilotCli, folder.path().join("events.jsonl"), text)]);
+    }
+    assert_eq!(refs(&repo), refs(&imported.repo));
+    lines.push(event(9, "session.snapshot_rewind", rewind(json!("no-event"))));
+    let imported = Imported::of_lines(Source::CopilotCli, &lines);
+    let what = "a rewind to \"no-event\", an event that the file does not have";
+    assert_eq!(anomalies(imported.report()), [(9, "unreadable_message", what)]);
+}
+
+#[test]
 fn tools_that_a_user_of_copilot_cli_ran_and_skills_are_messages() {
     let lines = [
         copilot(0, "session.start", json!({"sessionId": "made"})),
