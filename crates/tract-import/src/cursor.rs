@@ -173,7 +173,7 @@ fn conversation_of(
     }
     let unlisted = map.names().into_iter().filter(|id| !read.contains(*id)).count();
     if unlisted > 0 {
-        let what = format!("conversationMap: {unlisted} messages of no list are not read");
+        let what = format!("conversationMap: {}", not_read(unlisted, "message", "no list"));
         reader.conversation.recording.unreadable(reader.line, what);
     }
     Ok(Some(reader.conversation))
@@ -210,6 +210,14 @@ fn rich_text(text: String) -> String {
     texts
 }
 
+/// Describes content that is not read, such as "2 pictures of the message are not read".
+fn not_read(count: usize, noun: &str, owner: &str) -> String {
+    match count {
+        1 => format!("1 {noun} of {owner} is not read"),
+        count => format!("{count} {noun}s of {owner} are not read"),
+    }
+}
+
 struct Reader {
     conversation: Conversation,
     model: Option<String>,
@@ -242,7 +250,7 @@ impl Reader {
             .filter(|name| context.raw(name).is_some_and(|raw| raw.get().starts_with('[')));
         let inner = names.map(|name| (format!("context.{name}"), context.list(name).len()));
         for (name, count) in lists.chain(inner).filter(|(_, count)| *count > 0) {
-            let what = format!("{name}: {count} attachments of the message are not read");
+            let what = format!("{name}: {}", not_read(count, "attachment", "the message"));
             self.conversation.recording.unreadable(self.line, what);
         }
     }
@@ -259,7 +267,7 @@ impl Reader {
         let text = bubble.filled("text");
         let images = bubble.list("images").len();
         if images > 0 {
-            let what = format!("{images} pictures of the message are not read");
+            let what = not_read(images, "picture", "the message");
             self.conversation.recording.unreadable(self.line, what);
         }
         match bubble.count("type") {

@@ -695,8 +695,8 @@ fn rich_texts_and_code_of_cursor_are_read_and_attachments_reported() {
     assert_eq!(
         anomalies(imported.report()),
         [
-            (1, kind, "attachedCodeChunks: 1 attachments of the message are not read"),
-            (1, kind, "context.selections: 1 attachments of the message are not read"),
+            (1, kind, "attachedCodeChunks: 1 attachment of the message is not read"),
+            (1, kind, "context.selections: 1 attachment of the message is not read"),
         ]
     );
 }
