@@ -14,7 +14,8 @@ use crate::raw::{self, Fields, Node, Object};
 pub(crate) const REQUESTS: [&str; 4] = ["request", "body", "params", OF_BEDROCK];
 
 /// Members of a line that may contain the answer. The last one is Bedrock's.
-pub(crate) const ANSWERS: [&str; 3] = ["response", "output", "modelOutput"];
+pub(crate) const ANSWERS: [&str; 5] =
+    ["response", "output", "completion", "responses", "modelOutput"];
 
 /// The member that names the request of a batch, of OpenAI and Anthropic.
 const ID: &str = "custom_id";

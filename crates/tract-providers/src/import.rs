@@ -6,6 +6,7 @@ mod har;
 mod list;
 mod packed;
 mod pieces;
+mod placement;
 
 use std::fmt;
 
@@ -58,8 +59,9 @@ impl ProviderConversation {
     /// Reads one conversation: a request body, `{"messages","tools"}`, a list of messages, a line
     /// `{"id","messages","tools",…}`, `{"id","request",…}`, or a line of a batch
     /// (`{"custom_id","body"}`, `{"custom_id","params"}`, `{"recordId","modelInput"}`). An answer next
-    /// to the request, under `response`, `output` or `modelOutput`, is the last message, with its
-    /// model, usage and cost. A line of a batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
+    /// to the request is the last message, with its model, usage and cost: under `response`, `output`,
+    /// `completion` or `modelOutput`, the first one of `responses`, or the members `choices` and `usage`
+    /// of the line. A line of a batch's results (`{"custom_id","response"}`, `{"custom_id","result"}`) has only the answer.
     /// The other members of a line are in [`meta`](Self::meta). A body that is a JSON text is read as
     /// the object that it contains.
     ///

@@ -5,6 +5,7 @@ use tract_core::{AuthorKind, Draft, JsonText, Reply, json};
 use tract_schema::Dialect;
 
 use super::har::compressed_text;
+use super::placement::with_ordered_choices;
 use super::{envelope_meta, packed};
 use crate::batch::{ANSWERS, body_of, with_member};
 use crate::drafts::{Anomaly, Watch};
@@ -129,6 +130,8 @@ impl<'a> RecordedAnswer<'a> {
             }
         };
         let answer = text.as_deref().unwrap_or(node.raw);
+        let ordered = with_ordered_choices(answer);
+        let answer = ordered.as_deref().unwrap_or(answer);
         let recorded = dialect_of(&Node::at(answer, node.path.clone()), dialect);
         let (dialect, parameters) = match recorded == dialect {
             true => (dialect, parameters.clone()),
@@ -161,7 +164,7 @@ impl<'a> RecordedAnswer<'a> {
 }
 
 /// Returns whether a value is an answer of a model: an object, a list of the pieces of a stream, or
-/// the text of an object or of a stream.
+/// the text of an object, of a list or of a stream.
 fn is_answer(node: &Node<'_>) -> bool {
     if node.is_string() {
         return node.string().is_ok_and(|text| {
@@ -174,7 +177,11 @@ fn is_answer(node: &Node<'_>) -> bool {
             // A stream of objects has one in each line.
             let is_object = text.starts_with('{')
                 && (is_object_answer(text) || text.lines().next().is_some_and(is_object_answer));
-            is_stream || is_object
+            let is_list = text.starts_with('[') && {
+                let (list, _) = packed::decoded(text, "");
+                is_answer(&Node::root(&list))
+            };
+            is_stream || is_object || is_list
         });
     }
     let is_one = |node: &Node<'_>| {
@@ -196,34 +203,26 @@ fn dialect_of(answer: &Node<'_>, requested: Dialect) -> Dialect {
 /// Assembles a stream; `None` if the answer is complete.
 fn assembled(
     node: &Node<'_>,
-    dialect: Dialect,
+    requested: Dialect,
     anomalies: &mut Vec<Anomaly>,
 ) -> Result<Option<String>, String> {
-    let events = if node.is_string() {
+    let (dialect, events) = if node.is_string() {
         let text = node.string().map_err(|error| error.to_string())?;
-        if text.trim_start().starts_with('{') {
-            let (object, damage) = packed::decoded(text.trim(), &node.path);
-            if raw::is_object(&object) {
+        if text.trim_start().starts_with(['{', '[']) {
+            let (value, damage) = packed::decoded(text.trim(), &node.path);
+            let value = Node::at(&value, node.path.clone());
+            if raw::is_object(value.raw) {
                 anomalies.extend(damage);
-                return Ok(Some(object));
+                return Ok(Some(value.raw.to_owned()));
+            }
+            if value.is_array() {
+                anomalies.extend(damage);
+                return assembled(&value, requested, anomalies);
             }
         }
-        text
+        (dialect_of_events(&text, requested), text)
     } else if node.is_array() {
-        let pieces = node.each().map_err(|error| error.to_string())?;
-        let streams_lines = profile_of(dialect).api.streams_lines;
-        let event = |piece: Node<'_>| {
-            let data = piece.raw.replace(['\n', '\r'], " ");
-            if streams_lines {
-                return data + "\n";
-            }
-            match piece.object().ok().and_then(|fields| fields.text("type")) {
-                Some(name) => format!("event: {name}\ndata: {data}\n\n"),
-                None => format!("data: {data}\n\n"),
-            }
-        };
-        let events: String = pieces.map(event).collect();
-        events + profile_of(dialect).end_event
+        events_of(node, requested)?
     } else {
         return Ok(None);
     };
@@ -231,6 +230,49 @@ fn assembled(
     assembler.push(events.as_bytes(), &mut |_| {}).map_err(|error| error.to_string())?;
     let whole = assembler.end().map_err(|error| error.to_string())?;
     Ok(Some(whole))
+}
+
+/// Writes a list of pieces as the stream that they were received in, with its dialect.
+fn events_of(list: &Node<'_>, requested: Dialect) -> Result<(Dialect, String), String> {
+    let pieces: Vec<Node<'_>> = list.array().map_err(|error| error.to_string())?;
+    let dialect = pieces.iter().find_map(dialect_of_piece).unwrap_or(requested);
+    let streams_lines = profile_of(dialect).api.streams_lines;
+    let event = |piece: &Node<'_>| {
+        let data = piece.raw.replace(['\n', '\r'], " ");
+        if streams_lines {
+            return data + "\n";
+        }
+        match piece.object().ok().and_then(|fields| fields.text("type")) {
+            Some(name) => format!("event: {name}\ndata: {data}\n\n"),
+            None => format!("data: {data}\n\n"),
+        }
+    };
+    let events: String = pieces.iter().map(event).collect();
+    Ok((dialect, events + profile_of(dialect).end_event))
+}
+
+/// Returns the dialect of a stream. Gateways record answers in another one than the request's.
+fn dialect_of_events(events: &str, requested: Dialect) -> Dialect {
+    let piece = |line: &str| {
+        let data = line.strip_prefix("data:").unwrap_or(line).trim();
+        data.starts_with('{').then(|| dialect_of_piece(&Node::root(data))).flatten()
+    };
+    events.lines().find_map(piece).unwrap_or(requested)
+}
+
+/// Returns the dialect that has such a piece of a stream; `None` if several have it.
+fn dialect_of_piece(piece: &Node<'_>) -> Option<Dialect> {
+    let fields = piece.object().ok()?;
+    match fields.text("type").as_deref() {
+        Some(kind) if kind.starts_with("response.") => return Some(Dialect::Responses),
+        Some("message_start" | "content_block_start" | "content_block_delta") => {
+            return Some(Dialect::Anthropic);
+        }
+        _ => {}
+    }
+    let members =
+        [("choices", Dialect::OpenAi), ("candidates", Dialect::Gemini), ("done", Dialect::Ollama)];
+    members.into_iter().find_map(|(member, dialect)| fields.has(member).then_some(dialect))
 }
 
 /// Reports the members of an answer that describe it and are not read, because they have an

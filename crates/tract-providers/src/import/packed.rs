@@ -6,6 +6,8 @@ use crate::batch::{ANSWERS, REQUESTS, id_of};
 use crate::drafts::Anomaly;
 use crate::raw::{self, Fields, Node, Object};
 
+use super::placement::with_answer_in_place;
+
 const BODY: &str = "body";
 
 /// A line whose requests and bodies are objects.
@@ -17,8 +19,9 @@ pub struct UnpackedLine {
     pub replaced: Vec<Anomaly>,
 }
 
-/// Writes the requests and bodies of a line that are JSON texts as the objects that they contain;
-/// `None` if the line has none. A text within such a text stays a text.
+/// Writes the requests and bodies of a line that are JSON texts as the objects that they contain, and
+/// an answer that is next to the request in another way than under one member under `response`;
+/// `None` if the line has none of them. A text within such a text stays a text.
 ///
 /// ```
 /// use tract_providers::unpacked;
@@ -27,6 +30,19 @@ pub struct UnpackedLine {
 /// assert_eq!(unpacked(r#"{"request":{"body":"Hi"}}"#), None);
 /// ```
 pub fn unpacked(line: &str) -> Option<UnpackedLine> {
+    let objects = with_objects(line);
+    let text = objects.as_ref().map_or(line, |line| line.text.as_str());
+    match with_answer_in_place(text) {
+        Some(text) => {
+            let replaced = objects.map(|line| line.replaced).unwrap_or_default();
+            Some(UnpackedLine { text, replaced })
+        }
+        None => objects,
+    }
+}
+
+/// Writes the requests and bodies of a line that are JSON texts as objects.
+fn with_objects(line: &str) -> Option<UnpackedLine> {
     // A text with an object has escapes. Most other lines need not be split.
     let has_member = |key: &&str| line.contains(&format!("{key:?}"));
     if !line.contains('\\') || !REQUESTS.iter().chain(&ANSWERS).any(has_member) {
