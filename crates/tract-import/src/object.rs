@@ -32,6 +32,21 @@ impl<'a> Object<'a> {
         names.iter().find_map(|name| self.raw(name))
     }
 
+    /// Returns a member that some programs write in snake case: `functionCall`, or `function_call`.
+    pub(crate) fn in_any_case(&self, name: &str) -> Raw<'a> {
+        let snake_case = || {
+            let mut snake = String::with_capacity(name.len() + 2);
+            for letter in name.chars() {
+                if letter.is_ascii_uppercase() {
+                    snake.push('_');
+                }
+                snake.push(letter.to_ascii_lowercase());
+            }
+            self.raw(&snake)
+        };
+        self.raw(name).or_else(snake_case)
+    }
+
     /// Sets a member that is stored elsewhere.
     pub(crate) fn set(&mut self, name: &str, raw: &'a RawValue) {
         self.0.insert(name.to_owned(), raw);

@@ -166,7 +166,7 @@ impl QwenReader {
                 part.filled("id")
                     .unwrap_or_else(|| format!("{}-call-{calls}", id.unwrap_or("line")))
             };
-            if let Some(call) = part.object("functionCall") {
+            if let Some(call) = Object::of(part.in_any_case("functionCall")) {
                 let arguments = call.raw("args").map_or_else(|| "{}".to_owned(), canonical);
                 content.push(Part::call(
                     own(&call),
@@ -174,7 +174,7 @@ impl QwenReader {
                     arguments,
                 ));
                 calls += 1;
-            } else if let Some(answer) = part.object("functionResponse") {
+            } else if let Some(answer) = Object::of(part.in_any_case("functionResponse")) {
                 let response = answer.object("response").unwrap_or_default();
                 let is_error = response.has("error") && !response.has("output");
                 // With other members, the model read the JSON of the response.
@@ -194,18 +194,19 @@ impl QwenReader {
                 };
                 drafts.push(Draft::new(Content::ToolResult(result)));
                 calls += 1;
-            } else if let Some((data, media_type)) = part
-                .object("inlineData")
-                .and_then(|data| Some((data.text("data")?, data.text("mimeType"))))
+            } else if let Some((data, media_type)) = Object::of(part.in_any_case("inlineData"))
+                .and_then(|data| Some((data.text("data")?, data.in_any_case("mimeType"))))
             {
-                content.push(values::image(data, media_type));
+                content.push(values::image(data, values::text(media_type)));
             } else if let Some(text) = part.text("text") {
                 if part.is_true("thought") {
-                    let signature = part.text("thoughtSignature");
+                    let signature = values::text(part.in_any_case("thoughtSignature"));
                     content.push(Part::Reasoning { text, signature, encrypted: None });
                 } else if !text.is_empty() {
                     content.push(Part::text(text));
-                } else if let Some(signature) = part.filled("thoughtSignature") {
+                } else if let Some(signature) =
+                    values::text(part.in_any_case("thoughtSignature")).filter(|it| !it.is_empty())
+                {
                     let (signature, encrypted) = (Some(signature), None);
                     content.push(Part::Reasoning { text, signature, encrypted });
                 }

@@ -41,11 +41,11 @@ struct PartFields<'a> {
     #[serde(deserialize_with = "shown_member")]
     text: Option<String>,
     thought: Option<bool>,
-    #[serde(deserialize_with = "shown_member")]
+    #[serde(alias = "thought_signature", deserialize_with = "shown_member")]
     thought_signature: Option<String>,
-    #[serde(borrow, deserialize_with = "values::member")]
+    #[serde(alias = "function_call", borrow, deserialize_with = "values::member")]
     function_call: Option<FunctionCall<'a>>,
-    #[serde(borrow, deserialize_with = "values::member")]
+    #[serde(alias = "function_response", borrow, deserialize_with = "values::member")]
     function_response: Option<FunctionResponse<'a>>,
 }
 
@@ -324,12 +324,13 @@ pub(crate) fn media(path: &str, parts: Raw<'_>, unread: &mut Vec<String>) -> Vec
     let parts = values::given(parts);
     let Some(list) = lenient::<Vec<&RawValue>>(parts) else { return Vec::new() };
     let picture = |part: &Object<'_>| {
-        let inline = part.object("inlineData");
-        let file = part.object("fileData");
+        let inline = Object::of(part.in_any_case("inlineData"));
+        let file = Object::of(part.in_any_case("fileData"));
         let (data, name) = inline.map(|data| (data, "data")).or(file.map(|f| (f, "fileUri")))?;
-        let media_type = data.text("mimeType");
+        let media_type = values::text(data.in_any_case("mimeType"));
         let is_image = media_type.as_deref().is_none_or(|kind| kind.starts_with("image/"));
-        data.filled(name).filter(|_| is_image).map(|text| values::image(text, media_type))
+        let source = values::text(data.in_any_case(name)).filter(|text| !text.is_empty());
+        source.filter(|_| is_image).map(|text| values::image(text, media_type))
     };
     let read = |(n, raw): (usize, &RawValue)| {
         let part = Object::of(Some(raw)).unwrap_or_default();

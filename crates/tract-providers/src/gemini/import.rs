@@ -139,7 +139,13 @@ impl Contents {
             (None, Some(output)) if !raw::is_object(output.trim()) => (output, false),
             _ => (given.raw.to_owned(), false),
         };
-        let parts = vec![Part::text(text)];
+        let mut parts = vec![Part::text(text)];
+        // Pictures and files that belong to the response.
+        if let Some(list) = response.some("parts") {
+            for node in list.array()? {
+                parts.push(part(&node, &node.object()?, watch)?);
+            }
+        }
         Ok(Content::ToolResult(ToolAnswer { call_id, name: Some(name), is_error, parts }))
     }
 }
