@@ -54,8 +54,8 @@ pub(super) async fn growth(
     })
 }
 
-/// Returns the commits of a branch after the last one that the recording has, oldest first, and that
-/// one. `None` if there are too many.
+/// Returns the commits of a branch after the last one that is in the recording, oldest first, and the
+/// id of that last one. `None` if there are too many.
 async fn commits_after(
     repo: &Repo,
     head: CommitId,
@@ -117,7 +117,7 @@ struct Turns {
 }
 
 impl Turns {
-    /// Reads the turns of commits; `None` if they have operations that a growing answer has not.
+    /// Reads the turns of commits; `None` if one of them changes earlier messages or merges a branch.
     async fn read(repo: &Repo, commits: &[Commit]) -> Result<Option<Self>> {
         let mut turns = Self::default();
         for commit in commits {
