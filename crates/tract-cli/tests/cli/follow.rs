@@ -266,6 +266,29 @@ fn a_document_that_was_cut_comes_in_when_it_is_whole_and_a_broken_one_is_reporte
 }
 
 #[test]
+fn an_answer_that_grows_is_followed_on_one_branch() {
+    let place = Workspace::new();
+    fs::create_dir(place.path("chats")).expect("a folder");
+    let chat = |answer: &str| {
+        format!("# aider chat started at 2026-01-01 10:00:00\n\n#### Why?  \n\n{answer}\n")
+    };
+    let history = "chats/.aider.chat.history.md";
+    place.write(history, &chat(""));
+    let mut following = FollowingImport::start(&place, &["aider", "chats"]);
+    let branch = "aider/2026-01-01T10-00-00";
+    for answer in ["Be", "Because.", "Because.\n\nOf the tide."] {
+        place.write(history, &chat(answer));
+        following.wait_for_commits(branch, 2);
+    }
+    following.stop();
+    let log = place.run(&["cat", branch]).expect(0);
+    assert!(log.stdout.contains("Of the tide."), "{log:?}");
+    let branches = place.run(&["branch"]).expect(0);
+    assert!(!branches.stdout.contains(&format!("{branch}.2")), "{branches:?}");
+    is_settled(&place, &["aider", "chats"]);
+}
+
+#[test]
 fn a_file_is_followed_by_its_bytes_and_what_cannot_be_followed_is_refused() {
     let place = Workspace::new();
     place.write("a.jsonl", session("a", 1));
