@@ -92,10 +92,18 @@ impl GooseReader {
         for raw in content {
             let part = Object::of(Some(raw)).unwrap_or_default();
             match part.text("type").unwrap_or_default().as_str() {
-                "text" => parts.extend(part.filled("text").map(Part::text)),
-                "image" => {
+                "text" if part.has("text") => parts.extend(part.filled("text").map(Part::text)),
+                "image" if part.has("data") => {
                     let media_type = part.text("mimeType");
                     parts.extend(part.text("data").map(|data| values::image(data, media_type)));
+                }
+                kind @ ("text" | "image") => {
+                    let named = match kind {
+                        "text" => "a text without \"text\"",
+                        _ => "an image without data",
+                    };
+                    self.recording.unreadable(number, format!("{named}, kept as its JSON"));
+                    parts.push(Part::text(canonical(raw)));
                 }
                 "thinking" => parts.push(Part::Reasoning {
                     text: part.text("thinking").unwrap_or_default(),

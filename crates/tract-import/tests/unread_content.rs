@@ -713,3 +713,74 @@ fn messages_of_claude_code_that_are_left_out_are_reported() {
     assert_eq!(unread(&report), expected);
     assert_eq!((report.repeated, report.skipped.len()), (2, 0));
 }
+
+#[test]
+fn members_of_gemini_are_read_in_snake_case_too() {
+    let picture = json!({"inlineData": {"mimeType": "image/png", "data": "AAAA"}});
+    let file = json!({"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/a"}});
+    let response = json!({"functionResponse": {"id": "a", "name": "f", "response": {"output": "OUT"}, "parts": [picture, file]}});
+    let call = json!([{"functionCall": {"id": "a", "name": "f", "args": {}}}, {"text": "Hm.", "thought": true, "thoughtSignature": "SIG"}]);
+    let gemini = |id: &str, kind: &str, content: &Value| json!({"id": id, "type": kind, "timestamp": "2026-01-01T00:00:01Z", "content": content});
+    let head = json!({"sessionId": "s", "projectHash": "h", "startTime": "2026-01-01T00:00:00Z"});
+    let qwen = |id: &str, parent: Option<&str>, kind: &str, parts: &Value| {
+        json!({"uuid": id, "parentUuid": parent, "sessionId": "s", "timestamp": "2026-01-01T00:00:01Z",
+            "type": kind, "message": {"role": "user", "parts": parts}})
+    };
+    let (look, results) = (json!([{"text": "Look."}, picture]), json!([response]));
+    let sessions = [
+        (
+            Source::GeminiCli,
+            vec![
+                head,
+                gemini("1", "user", &look),
+                gemini("2", "gemini", &call),
+                gemini("3", "user", &results),
+            ],
+        ),
+        (
+            Source::QwenCode,
+            vec![
+                qwen("1", None, "user", &look),
+                qwen("2", Some("1"), "assistant", &call),
+                qwen("3", Some("2"), "tool_result", &results),
+            ],
+        ),
+    ];
+    for (source, session) in sessions {
+        let camel_case = lines(&session);
+        let mut snake_case = camel_case.clone();
+        for (camel, snake) in [
+            ("inlineData", "inline_data"),
+            ("fileData", "file_data"),
+            ("mimeType", "mime_type"),
+            ("fileUri", "file_uri"),
+            ("functionCall", "function_call"),
+            ("functionResponse", "function_response"),
+            ("thoughtSignature", "thought_signature"),
+        ] {
+            assert!(snake_case.contains(camel), "{camel}");
+            snake_case = snake_case.replace(camel, snake);
+        }
+        let [first, second] = [camel_case, snake_case].map(|text| {
+            let (repo, report) = imported(source, "session-s.jsonl", &text);
+            (shown(&repo, &report), unread(&report).len())
+        });
+        assert_eq!(first, second, "{source}");
+        assert_eq!((first.0.len(), first.1), (3, 0), "{source}: {first:?}");
+    }
+}
+
+#[test]
+fn parts_of_goose_without_their_content_are_kept_and_reported() {
+    let message = json!({"id": "m", "role": "user", "created": 1, "content": [
+        {"type": "text", "text": "Look."}, {"type": "image", "url": "https://example.com/a"}, {"type": "text", "value": "x"}]});
+    let head = json!({"working_dir": "/w", "description": "T", "message_count": 1});
+    let (repo, report) = imported(Source::Goose, "s.jsonl", &lines(&[head, message]));
+    let kept = r#"user: Look. | {"type":"image","url":"https://example.com/a"} | {"type":"text","value":"x"}"#;
+    assert_eq!(shown(&repo, &report), [kept]);
+    let expected = [
+        (2, "an image without data, kept as its JSON"),
+        (2, "a text without \"text\", kept as its JSON"),
+    ];
+    assert_eq!(unread(&report), expected);
+}
