@@ -153,37 +153,37 @@ fn a_message_of_cursor_gains_thinking_text_and_the_arguments_and_the_result_of_i
         rows
     };
     let user = || json!({"bubbleId": "b1", "type": 1, "text": "Is it clean?"});
-    let said = |thought: &str, text: &str| json!({"bubbleId": "b2", "type": 2, "text": text, "thinking": {"text": thought}});
+    let answer = |thought: &str, text: &str| json!({"bubbleId": "b2", "type": 2, "text": text, "thinking": {"text": thought}});
     let call =
         |tool: Value| json!({"bubbleId": "b3", "type": 2, "text": "", "toolFormerData": tool});
     let states = [
         chat(vec![user()]),
-        chat(vec![user(), said("Hm", "")]),
-        chat(vec![user(), said("Hmm.", "I lo")]),
+        chat(vec![user(), answer("Hm", "")]),
+        chat(vec![user(), answer("Hmm.", "I lo")]),
         chat(vec![
             user(),
-            said("Hmm.", "I look."),
+            answer("Hmm.", "I look."),
             call(
                 json!({"toolCallId": "c1", "name": "read_file", "rawArgs": "{\"pa", "status": "loading"}),
             ),
         ]),
         chat(vec![
             user(),
-            said("Hmm.", "I look."),
+            answer("Hmm.", "I look."),
             call(
                 json!({"toolCallId": "c1", "name": "read_file", "rawArgs": "{\"path\":\"a\"}", "status": "running"}),
             ),
         ]),
         chat(vec![
             user(),
-            said("Hmm.", "I look."),
+            answer("Hmm.", "I look."),
             call(
                 json!({"toolCallId": "c1", "name": "read_file", "rawArgs": "{\"path\":\"a\"}", "status": "running", "result": "rus"}),
             ),
         ]),
         chat(vec![
             user(),
-            said("Hmm.", "I look."),
+            answer("Hmm.", "I look."),
             call(
                 json!({"toolCallId": "c1", "name": "read_file", "rawArgs": "{\"path\":\"a\"}", "status": "completed", "result": "rusty"}),
             ),
