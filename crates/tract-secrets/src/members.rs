@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::names::{is_credential_name, normal};
+use crate::likely::{is_plausible, is_token};
+use crate::names::{NameClass, class_of_list, is_credential_name, normal};
 use crate::{SecretKind, mark};
 
 /// Maximum nesting depth that is walked.
@@ -89,6 +90,7 @@ fn walk(value: &mut Value, within: Within, depth: usize, count: &mut usize) {
             };
             let is_pair = members.iter().any(names_secret);
             for (name, member) in members {
+                redact_list(name, member, count);
                 if within != Within::Secret && is_schemas(name, member) {
                     continue;
                 }
@@ -100,6 +102,23 @@ fn walk(value: &mut Value, within: Within, depth: usize, count: &mut usize) {
             }
         }
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
+    }
+}
+
+/// Redacts the credentials in a list such as `tokens`. Its other elements are tokens of a text.
+fn redact_list(name: &str, member: &mut Value, count: &mut usize) {
+    let Value::Array(items) = member else { return };
+    let Some(class) = class_of_list(name) else { return };
+    for item in items {
+        let Value::String(text) = item else { continue };
+        let is_secret = match class {
+            NameClass::Password => is_plausible(text),
+            NameClass::Token => is_token(text, true),
+        };
+        if is_secret && !is_mark(text) {
+            *text = mark(&SecretKind::Assigned, text);
+            *count += 1;
+        }
     }
 }
 
@@ -127,6 +146,10 @@ impl Flag {
         let name = normal(text.strip_prefix('-')?);
         match name.as_str() {
             "u" | "user" | "proxyuser" => Some(Self::User),
+            // Several flags in one argument, as in `curl -su`.
+            name if name.len() <= 6 && name.ends_with('u') && !text.starts_with("--") => {
+                Some(Self::User)
+            }
             name => is_credential_name(name).then_some(Self::Credential),
         }
     }
@@ -144,7 +167,9 @@ fn inside(name: &str, member: &Value, within: Within) -> Within {
         && ["key", "value", "data", "pass", "sig", "signature"].contains(&name.as_str());
     let holds_credentials =
         CREDENTIAL_OBJECTS.contains(&name.as_str()) || name.ends_with("credentials");
-    if holds_credentials && member.is_object() {
+    // A data source of Azure has its key next to the address.
+    let is_sources = name == "datasources" && member.is_array();
+    if is_sources || holds_credentials && member.is_object() {
         return Within::Credentials;
     }
     let is_headers = name.ends_with("headers") || name == "header" && !is_text;
@@ -196,7 +221,7 @@ fn in_string(text: &mut String, depth: usize, count: &mut usize) {
             let is_secret = captures.name("name").is_none_or(|name| {
                 let name = normal(name.as_str().trim_end_matches("%5D").trim_end_matches(']'));
                 let name = name.rsplit(['[', '%']).next().unwrap_or_default();
-                is_credential_name(name) || is_url && name == "key"
+                is_credential_name(name) || is_url && matches!(name, "key" | "signature")
             });
             if !is_secret || is_mark(value.as_str()) {
                 continue;
@@ -273,6 +298,26 @@ mod tests {
         let kept = serde_json::json!({"eos_token": "</s>", "next_page_token": "p2", "max_tokens": 5,
             "stop": ["a=b", "--"], "progressToken": 7, "secretary": "Ada", "user": "u",
             "url": "https://h.test/?q=token", "key": "k=v", "run": "a --token-limit 5 --header x", "header": "h", "tokenizer": "t", "cookie_policy": "none"});
+        assert_eq!(redacted(&kept), kept);
+    }
+
+    #[test]
+    fn keys_of_services_and_lists_of_keys_are_replaced() {
+        let token = "q7Tk9ZpL2vXw8RmN4cB16dyHs6DfJ";
+        let secrets = serde_json::json!([
+            {"openai_key": token}, {"azureKey": token}, {"aws_secret": token}, {"tokens": [token]},
+            {"api_keys": [token, token]}, {"apiKeyString": token}, {"githubTokens": ["a", token]},
+            {"data_sources": [{"type": "azure_search", "parameters": {"key": token}}]},
+            {"url": format!("https://h.test/a?Signature={token}&x=1")},
+            {"command": ["curl", "-su", format!("me:{token}")]}
+        ]);
+        let text = redacted(&secrets).to_string();
+        assert!(!text.contains(token), "{text}");
+        assert!(text.contains("x=1") && text.contains("azure_search"), "{text}");
+        assert_eq!(redact_members(&text), None, "redacting twice is redacting once");
+        let kept = serde_json::json!({"primary_key": token, "public_key": token, "key": "value",
+            "foreign_key": token, "keys": [token], "tokens": ["Hello", " world", "COVID-19"],
+            "stop_tokens": ["</s>"], "max_tokens": 5, "monkey": "x", "args": ["-nu", "a"]});
         assert_eq!(redacted(&kept), kept);
     }
 

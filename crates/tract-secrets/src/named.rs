@@ -14,7 +14,9 @@ use crate::likely::{
     is_basic, is_credential, is_header_value, is_password, is_plausible, is_token,
 };
 use crate::mark::outside_marks;
-use crate::names::{NameClass, class_of, is_credential_header, is_like_a_header};
+use crate::names::{
+    NameClass, class_of, class_of_list, class_of_words, is_credential_header, is_like_a_header,
+};
 use crate::value::{Ending, Value, value_at};
 use crate::{SecretKind, SecretMatch};
 
@@ -37,17 +39,22 @@ static ASSIGNMENT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?P<word>key|auth(?:[_-]?header|orization)?|token(?:[_-]?value)?|secret(?:s|[_-]?value)?
             |passw(?:or)?d|pass(?:code|phrase)?|pwd|cookies?|credentials?|bearer|jwt|t?otp|pat|dsn
-            |sig|assertion|verifier|key[_-]?data|sharedaccesssignature|xamzsignature|sessi?d|connect\.sid
+            |sig|signature|assertion|verifier|key[_-]?(?:data|string)|sharedaccesssignature|xamzsignature|sessi?d|connect\.sid
             |[a-z]{2,4}sessi?(?:on)?_?id|key[_-]?id)
           (?P<tail>[_-]?(?:[0-9]{1,2}|base|prod|dev|test|live|old|new)|_[a-z0-9]{1,8})?
           (?: [\ \t]*:[\ \t]*[&'a-z]{2,14}(?:[\ ][a-z]{3,8})?[\ \t]*=[\ \t]*
-            | QUOTE? [\])]? [\ \t]* (?: => | :?=+ | : | %3A | %3D ) [\ \t]*
+            | \*{0,2} QUOTE? [\])]? [\ \t]* (?: => | :?=+ | : | %3A | %3D ) \*{0,2} [\ \t]*
             | (?P<comma>QUOTE[\ \t]*,[\ \t]*)
             | (?P<space>[\ \t]+(?:is[\ :]+)?) )
           \[? (?: [bru]?(?P<open>QUOTE) )?
           (?P<scheme>(?:bearer|basic|token|bot|apikey|key|digest)[\ ]+)?",
     )
 });
+/// The beginning of a list of credentials, such as `"tokens": [`.
+static LIST: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"(?P<word>keys|tokens|passwords)QUOTE?SPACE(?::|=>?)SPACE\[SPACE"));
+/// An element of such a list, up to its value.
+static LIST_ITEM: LazyLock<Regex> = LazyLock::new(|| pattern(r"^SPACE,?SPACE(?P<open>QUOTE)"));
 /// The beginning of an object of headers or cookies.
 static OBJECT: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"(?P<of>headers?|cookies?)QUOTE?[\ \t]*(?:[:=]|=>)SPACE(?:dict\(|new[\ ]Headers\()?\{")
@@ -90,12 +97,13 @@ fn pattern(text: &str) -> Regex {
 
 /// Finds the values of names that identify credentials.
 pub(crate) fn find(text: &str, found: &mut Vec<SecretMatch>) {
-    let finders: [(&Regex, Finder, Filter); 5] = [
+    let finders: [(&Regex, Finder, Filter); 6] = [
         (&ASSIGNMENT, assigned, has_credential_name),
         (&ELEMENT, element, |_, _| true),
         (&PART, part, |_, _| true),
         (&PAIR, pair, |_, _| true),
         (&OBJECT, members, |_, _| true),
+        (&LIST, list, |_, _| true),
     ];
     for (regex, finder, may_be_secret) in finders {
         let mut from = 0;
@@ -145,8 +153,18 @@ fn push(text: &str, range: Range<usize>, found: &mut Vec<SecretMatch>) {
 fn has_credential_name(text: &str, at: usize) -> bool {
     let rest = text.as_bytes().get(at..).unwrap_or_default();
     let length = rest.iter().take(MAX_NAME).take_while(|byte| is_of_name(byte)).count();
-    let name = name_before(text, at + length).unwrap_or_default();
-    class_of(name).is_some() || is_credential_header(name)
+    let end = at + length;
+    let name = name_before(text, end).unwrap_or_default();
+    let before = text.get(..end - name.len()).unwrap_or_default();
+    class_of(name).is_some()
+        || is_credential_header(name)
+        || class_of_words(before, name).is_some()
+        || is_signature(before, name)
+}
+
+/// Returns whether a name is that of the signature of a URL. Elsewhere it has other meanings.
+fn is_signature(before: &str, name: &str) -> bool {
+    name.eq_ignore_ascii_case("signature") && before.ends_with(['?', '&'])
 }
 
 /// Returns the value after a name and a separator, if it is a secret.
@@ -178,19 +196,32 @@ fn assigned(text: &str, captures: &Captures<'_>, _: &mut Vec<SecretMatch>) -> Op
         return None;
     }
     let is_header = is_like_a_header(name);
-    let class = class_of(name).or(is_header.then_some(NameClass::Token))?;
+    let is_signature = is_signature(before, name);
+    let class = class_of(name)
+        .or((is_header || is_signature).then_some(NameClass::Token))
+        .or_else(|| class_of_words(before, name))?;
     let ending = match class {
         NameClass::Token => Ending::Token,
         NameClass::Password if before.ends_with(['?', '&']) => Ending::Parameter,
         NameClass::Password => Ending::Field,
     };
     let value = value_at(text, start, open.map(|open| open.as_str()), ending);
+    if class == NameClass::Token && before.ends_with(['?', '&']) {
+        // Signatures in URLs are often in base64 with escapes.
+        let value = value_at(text, start, None, Ending::Parameter);
+        let plain = value.text(text).replace("%2B", "+").replace("%2F", "/").replace("%3D", "=");
+        let plain = plain.replace("%2b", "+").replace("%2f", "/").replace("%3d", "=");
+        if plain.len() < value.range.len() && is_token(&plain, false) {
+            return Candidate::new(value, true);
+        }
+    }
     let (secret, is_quoted) = (value.text(text), value.is_quoted);
     let after = text.get(value.range.end..).unwrap_or_default();
     let is_secret = match class {
         NameClass::Password => {
             let is_field = text.get(end..)?.starts_with('=') && is_of_fields(before, after);
-            is_field && is_plausible(secret) || is_password(secret, is_quoted)
+            let is_argument = name.starts_with("--") && is_mixed_argument(secret);
+            is_field && is_plausible(secret) || is_password(secret, is_quoted) || is_argument
         }
         // A call, or the type of a variable.
         NameClass::Token if !is_quoted && is_of_code(after) => false,
@@ -204,6 +235,39 @@ fn assigned(text: &str, captures: &Captures<'_>, _: &mut Vec<SecretMatch>) -> Op
         }
     };
     Candidate::new(value, is_secret)
+}
+
+/// Returns whether the argument of a flag such as `--password` is a password. Nothing else is in that
+/// place, except for the name of a variable or a word of a help text.
+fn is_mixed_argument(value: &str) -> bool {
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    value.len() >= 6
+        && has(u8::is_ascii_digit)
+        && has(u8::is_ascii_lowercase)
+        && !has(|byte| matches!(byte, b'/' | b'\\' | b'.'))
+        && is_plausible(value)
+}
+
+/// Finds the credentials among the elements of a list.
+fn list(text: &str, captures: &Captures<'_>, found: &mut Vec<SecretMatch>) -> Option<Candidate> {
+    let (whole, word) = (captures.get(0)?, captures.name("word")?);
+    let class = class_of_list(name_before(text, word.end())?)?;
+    let mut at = whole.end();
+    for _ in 0..MAX_MEMBERS {
+        let captures = LIST_ITEM.captures(text.get(at..)?)?;
+        let (item, open) = (captures.get(0)?, captures.name("open")?);
+        let value = Value::quoted(text, at + item.end(), open.as_str(), Ending::Text);
+        let content = value.text(text);
+        let is_secret = match class {
+            NameClass::Password => is_password(content, true),
+            NameClass::Token => is_token(content, true),
+        };
+        at = value.range.end + open.as_str().len();
+        if is_secret && value.is_quoted {
+            push(text, value.range, found);
+        }
+    }
+    None
 }
 
 /// Returns whether the text after a value shows that the value is a part of code.
@@ -372,8 +436,9 @@ mod tests {
 
     #[test]
     fn patterns_are_valid() {
-        for regex in [&ASSIGNMENT, &OBJECT, &MEMBER, &ELEMENT, &PART, &PAIR, &PAIR_NAME, &LIST_KEY]
-        {
+        let names = [&PAIR_NAME, &LIST_KEY, &LIST, &LIST_ITEM];
+        let all = [&ASSIGNMENT, &OBJECT, &MEMBER, &ELEMENT, &PART, &PAIR];
+        for regex in all.into_iter().chain(names) {
             assert!(!regex.is_match(""));
         }
     }

@@ -32,11 +32,12 @@ const NAMES: [&str; 27] = [
 ];
 
 /// Suffixes of names that identify credentials, as in `github_token`.
-const ENDINGS: [&str; 23] = [
+const ENDINGS: [&str; 24] = [
     "accesskey",
     "accountkey",
     "apikey",
     "apikeys",
+    "apikeystring",
     "authkey",
     "authorization",
     "basicauth",
@@ -56,6 +57,40 @@ const ENDINGS: [&str; 23] = [
     "signingkey",
     "subscriptionkey",
     "token",
+];
+
+/// Services whose name before `key` identifies a credential, as in `openai_key`.
+const SERVICES: [&str; 30] = [
+    "anthropic",
+    "aws",
+    "azure",
+    "cerebras",
+    "claude",
+    "cohere",
+    "deepgram",
+    "deepseek",
+    "elevenlabs",
+    "fireworks",
+    "gemini",
+    "github",
+    "gitlab",
+    "google",
+    "groq",
+    "huggingface",
+    "langfuse",
+    "langsmith",
+    "mistral",
+    "openai",
+    "openrouter",
+    "perplexity",
+    "pinecone",
+    "replicate",
+    "sendgrid",
+    "serper",
+    "stripe",
+    "tavily",
+    "twilio",
+    "xai",
 ];
 
 /// Names that end with `token` and are part of the request: tokens of a text, or positions.
@@ -95,7 +130,11 @@ pub(crate) fn normal(name: &str) -> String {
 pub(crate) fn is_credential_name(name: &str) -> bool {
     let is_other = |prefix: &str| OTHER_TOKENS.contains(&prefix);
     let has_ending = ENDINGS.iter().any(|ending| name.ends_with(ending));
-    NAMES.contains(&name) || has_ending && !name.strip_suffix("token").is_some_and(is_other)
+    let service = name.strip_suffix("key").unwrap_or_default();
+    let is_of_service = SERVICES.iter().any(|known| service.ends_with(known));
+    NAMES.contains(&name)
+        || is_of_service
+        || has_ending && !name.strip_suffix("token").is_some_and(is_other)
 }
 
 /// What the value of a name is, which decides how a secret is told from another value.
@@ -131,6 +170,20 @@ pub(crate) fn class_of(name: &str) -> Option<NameClass> {
     }
     let is_other = plain == "clientkeydata" || last.ends_with("_pat") || last.ends_with("_PAT");
     (is_credential_name(&plain) || is_other).then_some(NameClass::Token)
+}
+
+/// Returns the class of the elements of a list with this name, such as `tokens` or `api_keys`.
+pub(crate) fn class_of_list(name: &str) -> Option<NameClass> {
+    class_of(name.strip_suffix(['s', 'S'])?)
+}
+
+/// Returns the class of a name that is written with a space, such as `API key`. `before` is the text
+/// before its last word.
+pub(crate) fn class_of_words(before: &str, last: &str) -> Option<NameClass> {
+    let before = before.strip_suffix(' ').filter(|_| last.eq_ignore_ascii_case("key"))?;
+    let length = before.bytes().rev().take(16).take_while(u8::is_ascii_alphanumeric).count();
+    let first = before.get(before.len() - length..)?;
+    is_credential_name(&normal(&format!("{first}key"))).then_some(NameClass::Token)
 }
 
 /// Returns a name without a number or a word for one of several values, as in `PASSWORD_2` and

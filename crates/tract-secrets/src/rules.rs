@@ -191,7 +191,7 @@ static TABLE: &[Rule] = &[
     ),
     rule(
         SecretKind::Assigned,
-        r#"(?i-u)[ \t](?:-u|--user|--proxy-user)[ \t=]*(?:\\*["'])?(?P<user>(?u:[^\x00-\x20:"'\\])*):(?P<s>(?u:[^\x00-\x20"'\\|&;]){3,})"#,
+        r#"(?i-u)[ \t](?:-[a-z]{0,6}u|--user|--proxy-user)[ \t=]*(?:\\*["'])?(?P<user>(?u:[^\x00-\x20:"'\\])*):(?P<s>(?u:[^\x00-\x20"'\\|&;]){3,})"#,
         Check::Curl,
     ),
     rule(
@@ -323,9 +323,24 @@ fn is_of_curl(text: &str) -> bool {
 /// Returns whether a text ends with a line that has a program whose flag `-p` is a password. That
 /// of `docker` is one only after `login`; others are ports and folders.
 fn takes_password(text: &str) -> bool {
-    const PROGRAMS: [&[u8]; 7] =
-        [b"sshpass", b"mysql", b"mysqldump", b"mysqladmin", b"mariadb", b"mongosh", b"mongo"];
-    const REGISTRIES: [&[u8]; 4] = [b"docker", b"podman", b"helm", b"oras"];
+    const PROGRAMS: [&[u8]; 14] = [
+        b"sshpass",
+        b"mysql",
+        b"mysqldump",
+        b"mysqladmin",
+        b"mysqlimport",
+        b"mysqlshow",
+        b"mariadb",
+        b"mongosh",
+        b"mongo",
+        b"mongodump",
+        b"mongorestore",
+        b"mongoexport",
+        b"mongoimport",
+        b"rabbitmqadmin",
+    ];
+    const REGISTRIES: [&[u8]; 9] =
+        [b"docker", b"podman", b"helm", b"oras", b"az", b"oc", b"cf", b"buildah", b"skopeo"];
     let has = |names: &[&[u8]]| words_of_line(text).any(|word| names.contains(&word));
     has(&PROGRAMS) || has(&REGISTRIES) && has(&[b"login"])
 }
@@ -377,6 +392,8 @@ mod tests {
             "$ docker login -u ada -p h7Gk2pQz9v r.test",
             "docker login --password=\"h7Gk2pQz9v\" r.test",
             "mysql -u ada -ph7Gk2pQz9v db",
+            "mongodump -u ada -p h7Gk2pQz9v",
+            "az login -u ada -p h7Gk2pQz9v",
             "PGPASSWORD=h7Gk2pQz9v psql -h db.test",
             "export MYSQL_PWD='h7Gk2pQz9v'",
             "machine h.test login ada password h7Gk2pQz9v",
@@ -404,6 +421,8 @@ mod tests {
             "CURL --user='ada:h7Gk2pQz9v' x",
             "a\n$ curl -sS --proxy-user \"ada:h7Gk2pQz9v\" x",
             "/usr/bin/curl x -u ada:h7Gk2pQz9v",
+            "curl -su ada:h7Gk2pQz9v https://h.test",
+            "curl -fsSLu 'ada:h7Gk2pQz9v' x",
             far.as_str(),
         ] {
             assert_eq!(found(text), ["h7Gk2pQz9v"], "{text}");
