@@ -16,12 +16,36 @@ const MAX_LOOKUPS: usize = 4096;
 
 /// An invalid table of prices.
 #[derive(Debug, thiserror::Error)]
-#[error("no table of prices: line {line}, column {column}")]
-pub struct PriceError {
-    /// The line of the error, from 1.
-    pub line: usize,
-    /// Its column, from 1.
-    pub column: usize,
+#[non_exhaustive]
+pub enum PriceError {
+    /// The text is not a table of prices.
+    #[error("no table of prices: line {line}, column {column}")]
+    Syntax {
+        /// The line of the error, from 1.
+        line: usize,
+        /// Its column, from 1.
+        column: usize,
+    },
+    /// A price is negative or not finite.
+    #[error("invalid price of {model:?}: {price} (expected 0 or more)")]
+    Price {
+        /// The model.
+        model: String,
+        /// The price.
+        price: f64,
+    },
+    /// The number of tokens per price is not positive.
+    #[error("invalid number of tokens per price: {per} (expected more than 0)")]
+    Unit {
+        /// The number of tokens.
+        per: f64,
+    },
+}
+
+impl PriceError {
+    fn syntax(error: &serde_json::Error) -> Self {
+        Self::Syntax { line: error.line(), column: error.column() }
+    }
 }
 
 /// Tokens of requests and answers, by price class.

@@ -56,6 +56,14 @@ pub(super) fn variants(name: &str) -> Vec<String> {
     names
 }
 
+/// Returns whether a name, in lower case, is that of a model on the user's own machine, which has no
+/// price even if it is named like one of a vendor. Only Ollama has the tag `latest`.
+pub(super) fn is_local(name: &str) -> bool {
+    const HOSTS: [&str; 6] =
+        ["ollama/", "ollama:", "ollama_chat/", "lmstudio/", "lm_studio/", "llamafile/"];
+    name.ends_with(":latest") || HOSTS.iter().any(|host| name.starts_with(host))
+}
+
 /// Removes the provider that libraries write before a model: `openai:gpt-5`.
 fn without_provider(name: &str) -> &str {
     const PROVIDERS: [&str; 13] = [

@@ -38,6 +38,13 @@ impl Price {
         }
     }
 
+    /// Returns a price that is negative or not finite.
+    fn invalid(&self) -> Option<f64> {
+        let Self { input, output, cache_read, cache_write, cache_write_1h } = *self;
+        let all = [input, output, cache_read, cache_write, cache_write_1h];
+        all.into_iter().find(|price| !price.is_finite() || *price < 0.0)
+    }
+
     /// Reads a list of prices in the order of the fields.
     fn listed(prices: &[Option<f64>]) -> Self {
         let at = |place: usize| prices.get(place).copied().flatten();
@@ -81,6 +88,18 @@ pub(super) struct History {
 }
 
 impl History {
+    /// Returns the history unless a price is negative or not finite.
+    fn checked(self, model: &str) -> Result<Self, PriceError> {
+        let tiers = |period: &Period| {
+            let above = period.above.iter().map(|(_, price)| price.invalid());
+            std::iter::once(period.base.invalid()).chain(above).flatten().next()
+        };
+        match self.periods.iter().find_map(tiers) {
+            Some(price) => Err(PriceError::Price { model: model.to_owned(), price }),
+            None => Ok(self),
+        }
+    }
+
     /// Returns the prices at a time for a request of this size in tokens.
     pub(super) fn at(&self, at: i64, request: u64) -> Option<Price> {
         // The last period that applies, else the first period.
@@ -124,6 +143,7 @@ impl Models {
                 let exact = models.get(name);
                 return exact.or_else(|| variants.iter().find_map(|name| models.get(name)));
             }
+            Self::Matched(_) if names::is_local(name) => return None,
             Self::Matched(providers) => providers,
         };
         let hosts = || providers.iter().filter(|provider| !provider.is_vendor);
@@ -266,21 +286,32 @@ pub(super) fn parse(text: &str) -> Result<Parsed, PriceError> {
                 let periods = vec![Period::always(price, Vec::new())];
                 History { periods, context_window: model.context_window }
             };
-            let models = models.into_iter().map(|(name, model)| (name, price(model)));
-            return Ok(Parsed { date, currency, per, models: named(models) });
+            if !per.is_finite() || per <= 0.0 {
+                return Err(PriceError::Unit { per });
+            }
+            let checked = |(name, model): (String, NamedPrice)| {
+                let history = price(model).checked(&name)?;
+                Ok((name, history))
+            };
+            let models: Vec<_> = models.into_iter().map(checked).collect::<Result<_, _>>()?;
+            return Ok(Parsed { date, currency, per, models: named(models.into_iter()) });
         }
         Err(error) => error,
     };
     // LiteLLM's table has an object per model. Its sample entry is not a model.
     let entries: BTreeMap<Cow<'_, str>, &RawValue> = match serde_json::from_str(text) {
         Ok(entries) => entries,
-        Err(error) => return Err(PriceError { line: error.line(), column: error.column() }),
+        Err(error) => return Err(PriceError::syntax(&error)),
     };
     let models = entries.iter().filter(|(name, _)| *name != "sample_spec");
-    let models: Vec<_> =
-        models.filter_map(|(name, raw)| Some((name.to_string(), litellm(raw)?))).collect();
+    let priced = models.filter_map(|(name, raw)| Some((name.to_string(), litellm(raw)?)));
+    let checked = |(name, history): (String, History)| {
+        let history = history.checked(&name)?;
+        Ok((name, history))
+    };
+    let models: Vec<_> = priced.map(checked).collect::<Result<_, PriceError>>()?;
     if models.is_empty() {
-        return Err(PriceError { line: error.line(), column: error.column() });
+        return Err(PriceError::syntax(&error));
     }
     let models = named(models.into_iter());
     Ok(Parsed { date: "LiteLLM".to_owned(), currency: dollars(), per: 1.0, models })
@@ -299,15 +330,41 @@ fn named(models: impl Iterator<Item = (String, History)>) -> Models {
     Models::Named(by_name)
 }
 
+/// The members of an entry of LiteLLM's table.
+type LiteLlm<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// Returns a number of an entry. Some numbers are strings.
+fn number(members: &LiteLlm<'_>, name: &str) -> Option<f64> {
+    members.get(name)?.get().trim_matches('"').parse().ok()
+}
+
+/// Reads the member `tiered_pricing`: prices by the size of the request, each with the range of its
+/// tokens. The smallest range is first.
+fn tiers(members: &LiteLlm<'_>) -> Vec<(u64, Price)> {
+    let listed = members.get("tiered_pricing").map_or("[]", |raw| raw.get());
+    let listed: Vec<LiteLlm<'_>> = serde_json::from_str(listed).unwrap_or_default();
+    let tier = |tier: &LiteLlm<'_>| {
+        let range: Vec<f64> = serde_json::from_str(tier.get("range")?.get()).ok()?;
+        let caches = [
+            "cache_read_input_token_cost",
+            "cache_creation_input_token_cost",
+            "cache_creation_input_token_cost_above_1hr",
+        ];
+        let input = number(tier, "input_cost_per_token")?;
+        let output = number(tier, "output_cost_per_token").unwrap_or_default();
+        let price = Price::of(input, output, caches.map(|name| number(tier, name)));
+        Some((*range.first()? as u64, price))
+    };
+    let mut tiers: Vec<_> = listed.iter().filter_map(tier).collect();
+    tiers.sort_by_key(|(start, _)| *start);
+    tiers
+}
+
 /// Reads the prices of a model in LiteLLM's table, which are per token. Models that are not priced
 /// by the token are skipped.
 fn litellm(raw: &RawValue) -> Option<History> {
-    let members: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(raw.get()).ok()?;
-    let price = |name: &str| -> Option<f64> {
-        // Some numbers are strings.
-        let raw = members.get(name)?.get();
-        raw.trim_matches('"').parse().ok()
-    };
+    let members: LiteLlm<'_> = serde_json::from_str(raw.get()).ok()?;
+    let price = |name: &str| number(&members, name);
     let prices = |end: &str, base: Option<&Price>| {
         let at = |name: &str| price(&format!("{name}{end}"));
         let input = at("input_cost_per_token").or(base.map(|base| base.input))?;
@@ -327,7 +384,13 @@ fn litellm(raw: &RawValue) -> Option<History> {
         ];
         Some(Price::of(input, output.unwrap_or_default(), caches))
     };
-    let base = prices("", None)?;
+    let mut tiers = tiers(&members);
+    // Models with tiers often have no other price. That of small requests is the first tier.
+    let base = match prices("", None) {
+        Some(base) => base,
+        None if tiers.is_empty() => return None,
+        None => tiers.remove(0).1,
+    };
     let starts = members.keys().filter_map(|name| {
         let start = name.strip_prefix("input_cost_per_token_above_")?.strip_suffix("k_tokens")?;
         start.parse::<u64>().ok()
@@ -338,6 +401,7 @@ fn litellm(raw: &RawValue) -> Option<History> {
             Some((start.saturating_mul(1000), price))
         })
         .collect();
+    above.extend(tiers.into_iter().filter(|(start, _)| *start > 0));
     above.sort_by_key(|(start, _)| *start);
     let context_window = price("max_input_tokens").filter(|tokens| *tokens > 0.0);
     let context_window = context_window.map(|tokens| tokens as u64);

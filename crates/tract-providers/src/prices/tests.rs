@@ -131,6 +131,54 @@ fn the_table_of_litellm_is_read_with_its_tiers() {
 }
 
 #[test]
+fn tiers_of_litellm_are_prices_by_the_size_of_the_request() {
+    let table = r#"{"qwen-z": {"litellm_provider": "dashscope", "tiered_pricing": [
+        {"input_cost_per_token": 2e-06, "output_cost_per_token": 4e-06, "range": [256000.0, 1000000.0]},
+        {"input_cost_per_token": 1e-06, "output_cost_per_token": 3e-06, "range": [0, 256000.0]}]}}"#;
+    let prices = PriceTable::parse(table).expect("a table");
+    is(prices.cost("dashscope/qwen-z", &million(100_000), None), 0.1);
+    is(prices.cost("qwen-z", &million(256_000), None), 0.256);
+    is(prices.cost("qwen-z", &million(300_000), None), 0.6);
+}
+
+#[test]
+fn negative_prices_are_refused_with_the_model() {
+    for (table, expected) in [
+        (
+            r#"{"date":"2026-01-31","models":{"a":{"input":-1,"output":2}}}"#,
+            "invalid price of \"a\": -1 (expected 0 or more)",
+        ),
+        (
+            r#"{"b":{"input_cost_per_token":1e-06,"output_cost_per_token":"-0.5"}}"#,
+            "invalid price of \"b\": -0.5 (expected 0 or more)",
+        ),
+        (
+            r#"{"c":{"input_cost_per_token":"inf"}}"#,
+            "invalid price of \"c\": inf (expected 0 or more)",
+        ),
+        (
+            r#"{"date":"2026-01-31","per":0,"models":{"a":{"input":1,"output":2}}}"#,
+            "invalid number of tokens per price: 0 (expected more than 0)",
+        ),
+    ] {
+        let error = PriceTable::parse(table).expect_err(table);
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[test]
+fn a_local_model_that_is_named_like_one_of_a_vendor_has_no_price() {
+    let prices = PriceTable::builtin();
+    for name in ["gpt-4o:latest", "ollama/gpt-4o", "ollama_chat/gpt-4o", "ollama:gpt-4o"] {
+        assert_eq!(prices.cost(name, &million(1), None), None, "{name}");
+        assert_eq!(prices.context_window(name), None, "{name}");
+    }
+    let own = r#"{"date":"2026-01-31","models":{"gpt-4o":{"input":1,"output":1}}}"#;
+    let own = PriceTable::parse(own).expect("a table");
+    is(own.cost("gpt-4o:latest", &million(1_000_000), None), 1.0);
+}
+
+#[test]
 fn a_text_that_is_not_a_table_is_refused_with_the_place() {
     let error = PriceTable::parse("{\"date\":\n 7}").expect_err("a number is not a date");
     assert_eq!(error.to_string(), "no table of prices: line 2, column 2");
