@@ -393,6 +393,55 @@ fn a_key_in_the_pieces_of_a_stream_is_neither_passed_on_nor_kept() {
 }
 
 #[test]
+fn a_key_in_the_details_of_reasoning_is_rejected() {
+    run(async |server| {
+        let model = model(&server, Dialect::OpenAi);
+        let detail = |text: &str| format!(r#"{{"type":"reasoning.text","text":"{text}"}}"#);
+        let (first, second) = KEY.split_at(9);
+        let chunk = |details: &str| {
+            format!(
+                r#"data: {{"choices":[{{"index":0,"delta":{{"reasoning_details":[{details}]}}}}]}}"#
+            )
+        };
+        let stop =
+            r#"data: {"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}"#;
+        for begin in [
+            format!("{}\n\n{}", chunk(&detail(first)), chunk(&detail(second))),
+            chunk(&format!("{},{}", detail(first), detail(second))),
+        ] {
+            server.will_answer(events(format!("{begin}\n\n{stop}\n\ndata: [DONE]\n\n")));
+            let (passed, ended) = stream(&model).await;
+            let error = printed(&ended.unwrap_err());
+            assert!(error.contains("repeats the key") && !error.contains(KEY), "{error}");
+            assert!(!format!("{passed:?}").contains(first), "{passed:?}");
+        }
+    });
+}
+
+#[test]
+fn a_key_with_escapes_in_arguments_is_not_passed_on() {
+    run(async |server| {
+        let model = model(&server, Dialect::OpenAi);
+        let chunk = |call: &str| {
+            format!(r#"data: {{"choices":[{{"index":0,"delta":{{"tool_calls":[{call}]}}}}]}}"#)
+        };
+        let begin = r#"{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{\"a\":\""}}"#;
+        // The key in JSON within JSON: its first letter as `\u0073`.
+        let text = format!("\\\\u0073{}", &KEY[1..]);
+        let (first, second) = text.split_at(14);
+        let piece = |text: &str| format!(r#"{{"index":0,"function":{{"arguments":"{text}"}}}}"#);
+        let stop = r#"data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#;
+        let pieces = [begin.to_owned(), piece(first), piece(second), piece(r#"\"}"#)];
+        let pieces = pieces.map(|piece| chunk(&piece)).join("\n\n");
+        server.will_answer(events(format!("{pieces}\n\n{stop}\n\ndata: [DONE]\n\n")));
+        let (passed, ended) = stream(&model).await;
+        let error = printed(&ended.unwrap_err());
+        assert!(error.contains("repeats the key") && !error.contains(KEY), "{error}");
+        assert!(!format!("{passed:?}").contains("0073"), "{passed:?}");
+    });
+}
+
+#[test]
 fn a_key_in_several_parts_of_an_answer_or_in_a_signature_is_rejected() {
     run(async |server| {
         let (first, second) = KEY.split_at(9);

@@ -1,5 +1,6 @@
 //! Answers of the server: errors by status, and checks that no answer contains the key.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -110,7 +111,7 @@ impl Inner {
         // A model may write the key over several parts, in its reasoning or in a signature.
         let parts: String = reply.content.parts().iter().map(text_of).collect();
         let stored = reply.content.to_blob().ok();
-        let received = reply.verbatim.iter().filter_map(Blob::text).map(str::to_owned);
+        let received = reply.verbatim.iter().filter_map(Blob::text).flat_map(joined_texts);
         [reply.text(), parts]
             .into_iter()
             .chain(stored)
@@ -169,22 +170,33 @@ fn text_of(part: &Part) -> &str {
     }
 }
 
-/// Returns the texts to look for the key in another choice: its JSON, and all its strings joined,
-/// because its text may consist of several parts.
-fn texts_of(choice: &JsonText) -> [String; 2] {
-    fn collect(value: &Value, texts: &mut String) {
+/// Returns the texts to look for the key in another choice: its JSON, all its strings joined, because
+/// its text may consist of several parts, and those of each member joined.
+fn texts_of(choice: &JsonText) -> Vec<String> {
+    joined_texts(choice.as_str())
+}
+
+/// Returns a JSON text, all its strings joined, and the strings of each member joined: a list such as
+/// `reasoning_details` has a piece of the text in each element, next to other members.
+fn joined_texts(json: &str) -> Vec<String> {
+    fn collect(value: &Value, name: &str, all: &mut String, named: &mut BTreeMap<String, String>) {
         match value {
-            Value::String(text) => texts.push_str(text),
-            Value::Array(list) => list.iter().for_each(|value| collect(value, texts)),
-            Value::Object(members) => members.values().for_each(|value| collect(value, texts)),
+            Value::String(text) => {
+                all.push_str(text);
+                named.entry(name.to_owned()).or_default().push_str(text);
+            }
+            Value::Array(list) => list.iter().for_each(|value| collect(value, name, all, named)),
+            Value::Object(members) => {
+                members.iter().for_each(|(name, value)| collect(value, name, all, named));
+            }
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
-    let mut texts = String::new();
-    if let Ok(value) = serde_json::from_str(choice.as_str()) {
-        collect(&value, &mut texts);
+    let (mut all, mut named) = (String::new(), BTreeMap::new());
+    if let Ok(value) = serde_json::from_str(json) {
+        collect(&value, "", &mut all, &mut named);
     }
-    [choice.to_string(), texts]
+    [json.to_owned(), all].into_iter().chain(named.into_values()).collect()
 }
 
 /// The error of an answer that contains the key.
