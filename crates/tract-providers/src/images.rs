@@ -52,24 +52,19 @@ fn repaired(message: &Message, provider: ImageProvider<'_>, repairs: &mut Vec<Re
         Content::Artifact(_) | Content::Note(_) => return message,
     };
     for part in parts {
-        let (kind, text) = match (fault(part, provider.dialect, is_own), &mut *part) {
-            (Some(fault @ (Fault::Invalid(_) | Fault::NotAccepted)), part) => {
-                let why = match fault {
-                    Fault::Invalid(why) => Cow::Borrowed(why),
-                    _ => format!("{} does not accept its media type", provider.title).into(),
-                };
-                *part = Part::text(format!("[image left out: {why}]"));
-                (RepairKind::PartLeftOut, format!("an image is replaced by a text: {why}"))
+        let mut last = None;
+        // An address that contains the data is replaced by the data, which may have a fault too.
+        for _ in 0..4 {
+            let Some(fault) = fault(part, provider.dialect, is_own) else { break };
+            let (kind, text) = fault.repair(part, provider);
+            if last.as_ref() == Some(&text) {
+                break;
             }
-            (Some(Fault::Type(found)), Part::Image { media_type, .. }) => {
-                *media_type = Some(found.to_owned());
-                (RepairKind::Changed, format!("an image gets the media type of its data: {found}"))
-            }
-            (Some(Fault::Type(_)) | None, _) => continue,
-        };
-        repairs.push(Repair::new(kind, Some(message.slot), text));
-        // The recorded bytes contain the image.
-        message.verbatim = None;
+            repairs.push(Repair::new(kind, Some(message.slot), text.clone()));
+            last = Some(text);
+            // The recorded bytes contain the image.
+            message.verbatim = None;
+        }
     }
     message
 }
@@ -82,6 +77,79 @@ enum Fault {
     NotAccepted,
     /// Its media type is not the one of its data, which is this one.
     Type(&'static str),
+    /// Its data is base64 of another alphabet, or without padding.
+    Alphabet,
+    /// Its address contains the data, which the provider accepts only as data.
+    Inline,
+    /// The provider does not read addresses of this kind.
+    Address,
+}
+
+impl Fault {
+    /// Repairs a part that has this fault, and returns the report.
+    fn repair(self, part: &mut Part, provider: ImageProvider<'_>) -> (RepairKind, String) {
+        let title = provider.title;
+        let why = match (self, &mut *part) {
+            (Self::Type(found), Part::Image { media_type, .. }) => {
+                *media_type = Some(found.to_owned());
+                let text = format!("an image gets the media type of its data: {found}");
+                return (RepairKind::Changed, text);
+            }
+            (Self::Alphabet, Part::Image { source: ImageSource::Base64(data), .. }) => {
+                *data = standard_base64(data);
+                let text = "the data of an image is written in standard base64";
+                return (RepairKind::Changed, text.to_owned());
+            }
+            (Self::Inline, Part::Image { media_type, source }) => {
+                if let ImageSource::Url(url) = source
+                    && let Some((kind, data)) = inline_data(url)
+                {
+                    *media_type = Some(kind.to_owned());
+                    *source = ImageSource::Base64(data.to_owned());
+                }
+                let text = "an image at a data: address is sent as its data";
+                return (RepairKind::Changed, text.to_owned());
+            }
+            (Self::Invalid(why), _) => Cow::Borrowed(why),
+            (Self::Address, _) => {
+                Cow::Owned(format!("{title} does not read addresses of this kind"))
+            }
+            (Self::NotAccepted | Self::Type(_) | Self::Alphabet | Self::Inline, _) => {
+                Cow::Owned(format!("{title} does not accept its media type"))
+            }
+        };
+        *part = Part::text(format!("[image left out: {why}]"));
+        (RepairKind::PartLeftOut, format!("an image is replaced by a text: {why}"))
+    }
+}
+
+/// Returns the media type and the base64 of an address that contains its data.
+fn inline_data(url: &str) -> Option<(&str, &str)> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(',')?;
+    let head = head.strip_suffix(";base64")?;
+    Some((head.split(';').next().unwrap_or_default(), data))
+}
+
+/// Writes base64 of any alphabet in the standard one, with padding.
+fn standard_base64(data: &str) -> String {
+    let digits = data.trim_end_matches('=');
+    let mut written: String = digits
+        .chars()
+        .map(|digit| match digit {
+            '-' => '+',
+            '_' => '/',
+            digit => digit,
+        })
+        .collect();
+    while written.len() % 4 != 0 {
+        written.push('=');
+    }
+    written
+}
+
+/// Returns whether base64 has the standard alphabet and padding.
+fn is_standard_base64(data: &str) -> bool {
+    data.len().is_multiple_of(4) && !data.bytes().any(|byte| matches!(byte, b'-' | b'_'))
 }
 
 /// Maximum length in bytes of the JSON of an image without a source.
@@ -139,8 +207,12 @@ fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
     }
     let is_rejected = |kind: &str| is_svg(kind) || (!is_own && !is_accepted(kind, dialect));
     let invalid = match source {
-        ImageSource::Base64(data) => match why_not_base64(data) {
+        ImageSource::Base64(data) => match why_not_base64(data).or_else(|| why_not_image(data)) {
             Some(why) => Some(why),
+            // Gemini reads both alphabets.
+            None if dialect != Dialect::Gemini && !is_standard_base64(data) => {
+                return Some(Fault::Alphabet);
+            }
             None => return type_fault(media_type.as_deref(), data, dialect, is_own),
         },
         ImageSource::Url(_) | ImageSource::File(_)
@@ -151,6 +223,9 @@ fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
         ImageSource::Url(url) if data_type(url).is_some_and(is_rejected) => {
             return Some(Fault::NotAccepted);
         }
+        ImageSource::Url(url) if is_inline(dialect) && is_image_address(url) => {
+            return Some(Fault::Inline);
+        }
         ImageSource::Url(url) => match url.strip_prefix("data:") {
             Some(data) => match data.split_once(',') {
                 Some((head, data)) if head.ends_with(";base64") => {
@@ -160,7 +235,10 @@ fn fault(part: &Part, dialect: Dialect, is_own: bool) -> Option<Fault> {
                 _ => Some("its data is not in base64"),
             },
             None if media_type.is_none() && is_svg_address(url) => return Some(Fault::NotAccepted),
-            None => why_not_address(url),
+            None => match why_not_address(url) {
+                None if !reads_address(url, dialect, is_own) => return Some(Fault::Address),
+                why => why,
+            },
         },
         ImageSource::File(id) => id.is_empty().then_some("its address is empty"),
     };
@@ -253,6 +331,43 @@ fn why_not_address(url: &str) -> Option<&'static str> {
     (!is_readable).then_some("no provider can read its address")
 }
 
+/// Returns whether a provider requires the data of an image apart from an address.
+fn is_inline(dialect: Dialect) -> bool {
+    matches!(dialect, Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama)
+}
+
+/// Returns whether an address contains the data of an image.
+fn is_image_address(url: &str) -> bool {
+    inline_data(url)
+        .is_some_and(|(kind, data)| is_image_type(kind) && why_not_base64(data).is_none())
+}
+
+/// Returns whether a provider reads addresses of this scheme. Servers that are compatible with OpenAI
+/// read others too.
+fn reads_address(url: &str, dialect: Dialect, is_own: bool) -> bool {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let is_of = |schemes: &[&str]| scheme.is_some_and(|scheme| schemes.contains(&scheme.as_str()));
+    match dialect {
+        Dialect::Anthropic => is_of(&["https"]),
+        Dialect::OpenAi | Dialect::Responses => is_own || is_of(&["http", "https"]),
+        Dialect::Gemini => is_own || is_of(&["http", "https", "gs"]),
+        // It is left out when it is written.
+        Dialect::Ollama => true,
+    }
+}
+
+/// The beginnings of files that are not images, in base64: PDF, ZIP, HTML.
+const OTHER_DATA: [&str; 5] = ["JVBERi0", "UEsDB", "PCFET0NUWVBF", "PCFkb2N0eXBl", "PGh0bWw"];
+
+/// Returns why data is not that of an image, if its beginning shows it.
+fn why_not_image(data: &str) -> Option<&'static str> {
+    // Sound and video have the same beginning as WebP, which has its name at byte 8.
+    let is_other_riff =
+        data.starts_with("UklGR") && data.get(12..16).is_some_and(|name| name != "RUJQ");
+    let is_other = is_other_riff || OTHER_DATA.iter().any(|begin| data.starts_with(begin));
+    is_other.then_some("its data is not that of an image")
+}
+
 fn is_image_type(kind: &str) -> bool {
     let Some((group, name)) = kind.split_once('/') else { return false };
     group.eq_ignore_ascii_case("image")
@@ -285,7 +400,7 @@ mod tests {
         let url = |text: &str| ImageSource::Url(text.to_owned());
         for kind in [None, Some("image/png"), Some("IMAGE/Gif")] {
             assert!(!of(kind, base64("iVBORw0KGgo=")), "{kind:?}");
-            assert!(!of(kind, url("https://x/a.png")) && !of(kind, base64("_-8")), "{kind:?}");
+            assert!(!of(kind, url("https://x/a.png")), "{kind:?}");
             for data in ["", "=", "Script completed\niVBORw0KGgo=", "a", "ab===", "a=b="] {
                 assert!(of(kind, base64(data)), "{kind:?} {data:?}");
             }
@@ -305,7 +420,59 @@ mod tests {
         ] {
             assert!(of(None, url(address)), "{address:?}");
         }
-        assert!(!of(None, url("data:image/png;base64,iVBORw0KGgo=")));
+        let address = url("data:image/png;base64,iVBORw0KGgo=");
+        let part = Part::Image { media_type: None, source: address };
+        assert!(fault(&part, Dialect::OpenAi, false).is_none());
+        assert!(matches!(fault(&part, Dialect::Ollama, false), Some(Fault::Inline)));
+    }
+
+    fn repaired_part(mut part: Part, dialect: Dialect) -> Part {
+        let provider = ImageProvider { dialect, title: "It", is_own: &|_| true };
+        while let Some(fault) = fault(&part, dialect, true) {
+            fault.repair(&mut part, provider);
+        }
+        part
+    }
+
+    #[test]
+    fn data_is_sent_in_the_alphabet_that_providers_read() {
+        let image = |kind: &str, data: &str| Part::Image {
+            media_type: Some(kind.to_owned()),
+            source: ImageSource::Base64(data.to_owned()),
+        };
+        let png = "iVBORw0KGgo_-w";
+        for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic, Dialect::Ollama] {
+            let sent = repaired_part(image("image/png", png), dialect);
+            assert_eq!(sent, image("image/png", "iVBORw0KGgo/+w=="), "{dialect}");
+        }
+        let sent = repaired_part(image("image/png", png), Dialect::Gemini);
+        assert_eq!(sent, image("image/png", png));
+        // The type of an address that contains data is that of the data.
+        let source = ImageSource::Url("data:image/gif;base64,iVBORw0KGgo=".to_owned());
+        let address = Part::Image { media_type: None, source };
+        let sent = repaired_part(address, Dialect::Anthropic);
+        assert_eq!(sent, image("image/png", "iVBORw0KGgo="));
+        for data in ["JVBERi0xLjQK", "PGh0bWw+", "UklGRiQAAABXQVZF"] {
+            let sent = repaired_part(image("image/png", data), Dialect::OpenAi);
+            assert!(matches!(sent, Part::Text { .. }), "{data}: {sent:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_a_provider_does_not_read_are_replaced() {
+        let of = |url: &str, dialect, is_own| {
+            let source = ImageSource::Url(url.to_owned());
+            let fault = fault(&Part::Image { media_type: None, source }, dialect, is_own);
+            fault.is_some()
+        };
+        for url in ["http://x/a.png", "s3://b/a.png", "gs://b/a.png"] {
+            assert!(of(url, Dialect::Anthropic, false) && of(url, Dialect::Anthropic, true));
+        }
+        assert!(!of("https://x/a.png", Dialect::Anthropic, false));
+        assert!(!of("http://x/a.png", Dialect::OpenAi, false));
+        assert!(of("s3://b/a.png", Dialect::OpenAi, false));
+        assert!(!of("s3://b/a.png", Dialect::OpenAi, true));
+        assert!(!of("gs://b/a.png", Dialect::Gemini, false));
     }
 
     #[test]
@@ -315,7 +482,7 @@ mod tests {
             let part = Part::Image { media_type: kind.map(str::to_owned), source };
             match fault(&part, dialect, true) {
                 Some(Fault::Type(found)) => Some(found),
-                Some(Fault::Invalid(_) | Fault::NotAccepted) => Some("invalid"),
+                Some(_) => Some("invalid"),
                 None => None,
             }
         };
@@ -350,6 +517,7 @@ mod tests {
                 Some(Fault::Invalid(why)) => why.to_owned(),
                 Some(Fault::NotAccepted) => "not accepted".to_owned(),
                 Some(Fault::Type(found)) => found.to_owned(),
+                Some(Fault::Alphabet | Fault::Inline | Fault::Address) => "changed".to_owned(),
                 None => "sent".to_owned(),
             }
         };
@@ -365,7 +533,11 @@ mod tests {
                 let data = ImageSource::Url(format!("data:{kind};base64,AAAA"));
                 let part = Part::Image { media_type: None, source: data };
                 let is_sent = of(&kind, address(), dialect, false) == "sent";
-                assert_eq!(fault(&part, dialect, false).is_none(), is_sent, "{dialect} {kind}");
+                let is_rejected = matches!(
+                    fault(&part, dialect, false),
+                    Some(Fault::NotAccepted | Fault::Invalid(_))
+                );
+                assert_eq!(!is_rejected, is_sent, "{dialect} {kind}");
                 is_sent
             });
             sent.collect::<Vec<_>>().join(" ")
