@@ -10,14 +10,14 @@ use tract_core::json::{self, JsonError};
 use tract_core::{JsonText, Message, RequestMap, RequestTool};
 use tract_schema::{Aliases, Dialect, Loss, LossKind, Lowered, StrictAllowance, ToolView};
 
-use crate::ids::Ids;
+use crate::ids::{Ids, Repairing};
 use crate::images::{self, ImageProvider};
 use crate::members::get;
 use crate::params::{Body, Members, Params};
 use crate::prefix::{Blocks, PrefixSource};
 use crate::profile_of;
 use crate::raw::{self, Object};
-use crate::sheet::RequestWriter;
+use crate::sheet::{RequestWriter, is_answer};
 
 pub use crate::params::Form;
 
@@ -250,13 +250,16 @@ fn compile_with(
     repairs.extend(replaced);
     let aliases = form.is_request().then(|| aliases(compiled, dialect));
     // Before anything is written, because a call and its result have to get the same id.
-    let ids = Ids::settle(&paired.items, profile.format, repairing, aliases.as_ref(), &mut repairs);
+    let replaced = if repairing { Repairing::All } else { Repairing::Nothing };
+    let ids = Ids::settle(&paired.items, profile.format, replaced, aliases.as_ref(), &mut repairs);
+    let model = request.and_then(|members| get(members.as_str(), "model")).and_then(raw::string);
     let mut sheet = RequestWriter {
         compiled,
         format: profile.format,
         repairing,
         closing: repairing && form.is_request(),
         separate: false,
+        model: model.or_else(|| last_model(compiled)),
         items: &paired.items,
         ids: &ids,
         repairs,
@@ -338,7 +341,10 @@ fn tools(
 ) -> Result<(Vec<String>, RequestMap), FormError> {
     let adapter = profile_of(dialect).adapter;
     let format = profile_of(dialect).format;
-    let is_recorded = sheet.compiled.messages().any(|message| format.owns(message.form.as_deref()));
+    let owns = |message: &&Message| format.owns(message.form.as_deref());
+    let is_recorded = sheet.compiled.messages().any(|message| owns(&message));
+    // Answers alone do not show that a request with these tools was accepted.
+    let is_request = sheet.compiled.messages().filter(owns).any(|message| !is_answer(message));
     let mut lowered_tools = Vec::new();
     let mut allowance = StrictAllowance::new(dialect);
     for (index, tool) in sheet.compiled.tools().iter().enumerate() {
@@ -372,7 +378,7 @@ fn tools(
                 sheet.repairs.push(Repair::new(RepairKind::Changed, None, why));
             }
             for loss in &lowered.losses {
-                added(&mut sheet.repairs, &tool.name, loss);
+                completed(&mut sheet.repairs, &tool.name, loss);
             }
             match (lowered.text, lowered.strict) {
                 (Some(text), true) => {
@@ -386,20 +392,24 @@ fn tools(
             }
         } else {
             // Other losses are not requested here, so they are not computed.
-            match tract_schema::lower_as(&tool.schema, dialect, &name).map_err(damaged)? {
-                Lowered::Tool { text, name, strict, added: loss, .. } => {
-                    let is_own = || {
-                        let names = |list| adapter.names_tool(list, &name);
-                        shape.is_of(dialect) || recorded.is_some_and(names)
-                    };
+            let names = |list| adapter.names_tool(list, &name);
+            let is_own = shape.is_of(dialect) || recorded.is_some_and(names);
+            let lower = match is_request && is_own {
+                true => tract_schema::lower_recorded_as,
+                false => tract_schema::lower_as,
+            };
+            match lower(&tool.schema, dialect, &name).map_err(damaged)? {
+                Lowered::Tool { text, name, strict, losses, .. } => {
+                    let is_merged = losses.iter().any(|loss| loss.kind == LossKind::Changed);
                     let kept = is_recorded
                         && name == tool.name
-                        && is_own()
+                        && is_own
+                        && !is_merged
                         && tract_schema::is_accepted_as_recorded(&tool.schema, dialect)
                             .map_err(damaged)?;
                     let text = if kept { tool.schema.to_string() } else { text };
-                    if let Some(loss) = loss.filter(|_| !kept) {
-                        added(&mut sheet.repairs, &tool.name, &loss);
+                    for loss in losses.iter().filter(|_| !kept) {
+                        completed(&mut sheet.repairs, &tool.name, loss);
                     }
                     Ok((text, if strict { strict_tool(name, false) } else { sent(name) }))
                 }
@@ -446,9 +456,9 @@ fn tools(
     Ok((tools, map.into_iter().collect()))
 }
 
-/// Reports members that were added to the parameters of a tool.
-fn added(repairs: &mut Vec<Repair>, tool: &str, loss: &Loss) {
-    if loss.kind == LossKind::Added && loss.path == "parameters" {
+/// Reports changes of the parameters of a tool, in strict mode and in others.
+fn completed(repairs: &mut Vec<Repair>, tool: &str, loss: &Loss) {
+    if loss.path == "parameters" {
         repairs.push(Repair::new(RepairKind::Changed, None, format!("tool {tool:?}: {loss}")));
     }
 }
@@ -461,6 +471,14 @@ fn recorded_config(compiled: &Compiled, dialect: Dialect) -> Option<&JsonText> {
     let members = json::split_object(config.as_str()).ok()?;
     let states_more = members.iter().any(|(name, _)| name != "model");
     (states_more && profile_of(dialect).format.owns(last.form.as_deref())).then_some(config)
+}
+
+/// Returns the model of the last generation config that has one.
+fn last_model(compiled: &Compiled) -> Option<String> {
+    compiled.messages().rev().find_map(|message| {
+        let config = message.generation_config.as_ref()?;
+        get(config.as_str(), "model").and_then(raw::string)
+    })
 }
 
 /// Puts `model` and the token limit, from the last generation configs that have them, before the

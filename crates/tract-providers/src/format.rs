@@ -26,6 +26,8 @@ pub(crate) struct MessageFormat {
     pub(crate) system: Option<&'static str>,
     /// Maximum length of a call id in bytes; absent if calls need no ids.
     pub(crate) longest_id: Option<usize>,
+    /// Whether ids may only contain letters, digits, `_` and `-`.
+    pub(crate) has_plain_ids: bool,
     /// Whether calls and results are sent with ids. If not, results belong to calls by order.
     pub(crate) has_ids: bool,
     /// Writes a received answer for a request: a message, or a block in dialects with turns. `None`

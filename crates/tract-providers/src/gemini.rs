@@ -105,6 +105,7 @@ impl Adapter for Gemini {
 
     fn settle(&self, params: &mut Params) {
         parameters::settle(params);
+        request::sign_calls(params);
     }
 
     fn recognizes(&self, request: &Fields<'_>) -> bool {
@@ -147,6 +148,7 @@ impl Adapter for Gemini {
 }
 
 fn wire(mut params: Params, streaming: bool, _counts: bool) -> (String, Params) {
+    request::sign_calls(&mut params);
     let model = params.get("model").and_then(raw::string).unwrap_or_default();
     // The path names it.
     params.remove_model();

@@ -52,7 +52,7 @@ impl Ids {
     pub(crate) fn settle(
         items: &[Item<'_>],
         format: &MessageFormat,
-        repairing: bool,
+        repairing: Repairing,
         aliases: Option<&Aliases>,
         repairs: &mut Vec<Repair>,
     ) -> Self {
@@ -74,11 +74,13 @@ impl Ids {
             let own = format.owns(message.form.as_deref());
             for (index, call) in (0u32..).zip(message.content.calls()) {
                 let mut id = call.id.clone();
-                if repairing {
+                if repairing != Repairing::Nothing {
                     // A legacy call has no id, but needs one if its placeholder is in the new
                     // format.
                     let of = CallRef { slot: message.slot, index };
-                    if !own || (id.is_empty() && stood_in.contains(&of)) {
+                    let is_rejected =
+                        own && repairing == Repairing::All && is_always_rejected(format, &id);
+                    if !own || is_rejected || (id.is_empty() && stood_in.contains(&of)) {
                         id = accepted(longest, &id);
                     }
                     let is_ambiguous = format.has_ids && (longest.is_some() || !own);
@@ -107,14 +109,37 @@ impl Ids {
     }
 }
 
+/// The ids that are replaced if a provider rejects them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Repairing {
+    /// None.
+    Nothing,
+    /// Those of other providers.
+    Foreign,
+    /// Those of the provider's own recordings, too. Servers with the same API accept other ids.
+    All,
+}
+
+/// Returns whether a provider rejects an id of a recording in its own format, which another server
+/// with the same API may have accepted.
+fn is_always_rejected(format: &MessageFormat, id: &str) -> bool {
+    match format.has_plain_ids {
+        true => id.is_empty() || !id.chars().all(is_plain),
+        false => format.longest_id.is_some_and(|longest| id.len() > longest),
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
+}
+
 /// Returns the call id, shortened and cleaned to the form that the provider accepts.
 fn accepted(longest: Option<usize>, id: &str) -> String {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     let Some(longest) = longest else { return id.to_owned() };
-    if id.len() <= longest && id.chars().all(fits) && !id.is_empty() {
+    if id.len() <= longest && id.chars().all(is_plain) && !id.is_empty() {
         return id.to_owned();
     }
-    let kept: String = id.chars().map(|c| if fits(c) { c } else { '_' }).take(28).collect();
+    let kept: String = id.chars().map(|c| if is_plain(c) { c } else { '_' }).take(28).collect();
     let hash = tract_core::hash::blob(id.as_bytes()).short();
     if kept.is_empty() { format!("call_{hash}") } else { format!("{kept}_{hash}") }
 }

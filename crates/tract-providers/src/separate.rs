@@ -6,7 +6,7 @@ use tract_compile::{Compiled, Item, Pairing, Repair, pair};
 use tract_schema::Dialect;
 
 use crate::form::FormError;
-use crate::ids::Ids;
+use crate::ids::{Ids, Repairing};
 use crate::params::Members;
 use crate::prefix::Blocks;
 use crate::profile_of;
@@ -52,7 +52,8 @@ pub fn compile_separately(
     let paired = pair(compiled, pairing, &profile.pairing_rules())?;
     let mut repairs = paired.repairs;
     let repairing = pairing != Pairing::Keep;
-    let ids = Ids::settle(&paired.items, profile.format, repairing, None, &mut repairs);
+    let replaced = if repairing { Repairing::Foreign } else { Repairing::Nothing };
+    let ids = Ids::settle(&paired.items, profile.format, replaced, None, &mut repairs);
     let mut messages = Vec::with_capacity(paired.items.len());
     for item in &paired.items {
         let mut sheet = RequestWriter {
@@ -61,6 +62,7 @@ pub fn compile_separately(
             repairing,
             closing: false,
             separate: true,
+            model: None,
             items: slice::from_ref(item),
             ids: &ids,
             repairs: std::mem::take(&mut repairs),

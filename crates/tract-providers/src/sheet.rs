@@ -1,6 +1,6 @@
 //! A request that is being written, with the ids and names chosen for it.
 
-use tract_compile::{Compiled, Item, PlaceholderResult, Repair};
+use tract_compile::{Compiled, Item, PlaceholderResult, Repair, RepairKind, Speaker, speaker};
 use tract_core::{Content, Message, json};
 
 use crate::format::MessageFormat;
@@ -8,7 +8,7 @@ use crate::ids::Ids;
 use crate::neutral::OutgoingMessage;
 use crate::params::Members;
 use crate::prefix::{Blocks, PrefixSource};
-use crate::raw;
+use crate::raw::{self, Node, Object};
 
 /// A request that is being written.
 pub(crate) struct RequestWriter<'a> {
@@ -20,6 +20,8 @@ pub(crate) struct RequestWriter<'a> {
     /// Whether each message is written separately. Its successor is unknown, so nothing can be left
     /// out because of it.
     pub(crate) separate: bool,
+    /// The model that the request is for, if it is known.
+    pub(crate) model: Option<String>,
     pub(crate) items: &'a [Item<'a>],
     pub(crate) ids: &'a Ids,
     pub(crate) repairs: Vec<Repair>,
@@ -49,6 +51,33 @@ impl<'a> RequestWriter<'a> {
         written
     }
 
+    /// Replaces an empty list of content, which no provider accepts, even in a recorded message.
+    /// Returns `None` if the message has nothing else.
+    fn with_content(&mut self, message: &Message, text: String) -> Option<String> {
+        if !self.repairing || self.separate || !text.contains("[]") {
+            return Some(text);
+        }
+        let Ok(fields) = Node::root(&text).object() else { return Some(text) };
+        let is_empty = |list: &Node<'_>| list.array().is_ok_and(|list| list.is_empty());
+        if !fields.get("content").is_some_and(|content| is_empty(&content)) {
+            return Some(text);
+        }
+        let mut report = |kind, what: &str| {
+            self.repairs.push(Repair::new(kind, Some(message.slot), what));
+        };
+        let has_calls = fields.get("tool_calls").is_some_and(|calls| !is_empty(&calls));
+        if speaker(message) == Speaker::Assistant && !has_calls {
+            report(RepairKind::EmptyMessage, "a message without content: left out");
+            return None;
+        }
+        report(RepairKind::Changed, "an empty list of content is sent as an empty text");
+        let mut out = Object::new();
+        for (key, raw) in &fields.members {
+            out.raw(key, if key == "content" { "\"\"" } else { raw });
+        }
+        Some(out.end())
+    }
+
     /// Writes `messages` one by one, for dialects in which a message is a block.
     pub(crate) fn messages(
         &mut self,
@@ -68,6 +97,7 @@ impl<'a> RequestWriter<'a> {
                         Some(text) => Some(text.to_owned()),
                         None => self.lowered(message, &write),
                     };
+                    let text = text.and_then(|text| self.with_content(message, text));
                     (PrefixSource::Message(message.commit), text)
                 }
                 Item::StandIn(answer) => {

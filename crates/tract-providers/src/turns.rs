@@ -101,8 +101,17 @@ pub(crate) struct Wording {
     /// Signs the first call of a turn that was not recorded from this provider; `None` if the call
     /// already has a signature. Absent if calls need no signature.
     pub(crate) sign: Option<fn(&str) -> Option<String>>,
+    /// Returns whether a model also requires signatures in turns that were recorded from this
+    /// provider, because older models do not make any.
+    pub(crate) needs_signatures: fn(&str) -> bool,
+    /// Whether results must be the first blocks of a turn, even of a recorded one.
+    pub(crate) results_first: bool,
+    /// Repairs a block that the provider rejects, even a recorded one; returns it with the repair.
+    pub(crate) repaired: fn(&str) -> Option<(String, &'static str)>,
     /// Returns why the provider rejects a block, even a recorded one.
     pub(crate) why_refused: fn(&str) -> Option<&'static str>,
+    /// Returns whether the provider rejects a turn of this block alone.
+    pub(crate) is_nothing: fn(&str) -> bool,
 }
 
 impl Wording {
@@ -205,18 +214,32 @@ fn messages(sheet: &mut RequestWriter<'_>, wording: &Wording) -> String {
         }
     }
     if sheet.repairing {
+        let needs_signatures = sheet.model.as_deref().is_some_and(wording.needs_signatures);
         for turn in &mut turns {
             leave_out_refused(turn, wording, &mut sheet.repairs);
-            in_order(turn, &mut sheet.repairs);
+            if !sheet.separate {
+                repair_blocks(turn, wording, &mut sheet.repairs);
+            }
+            let results_first = wording.results_first && !sheet.separate && turn.role == "user";
+            in_order(turn, results_first, &mut sheet.repairs);
+            let is_signed = turn.recorded && !needs_signatures;
             if let Some(sign) =
-                wording.sign.filter(|_| turn.role == wording.assistant && !turn.recorded)
+                wording.sign.filter(|_| turn.role == wording.assistant && !is_signed)
+                && sign_first_call(turn, sign)
+                && turn.recorded
             {
-                sign_first_call(turn, sign);
+                let slot = turn.last.map(|last| last.slot);
+                let text = "a call without a signature gets the one that Gemini 3 ignores";
+                sheet.repairs.push(Repair::new(RepairKind::Changed, slot, text));
             }
         }
-        // A recorded turn may be empty: the provider has accepted it like that, and sending it
-        // unchanged keeps its cache valid.
-        turns.retain(|turn| !turn.blocks.is_empty() || turn.received.is_some() || turn.recorded);
+        // The transcripts of other tools contain empty turns.
+        if sheet.separate {
+            let is_kept = |turn: &Turn<'_>| turn.received.is_some() || turn.recorded;
+            turns.retain(|turn| !turn.blocks.is_empty() || is_kept(turn));
+        } else {
+            leave_out_empty(&mut turns, wording, &mut sheet.repairs);
+        }
     }
     if sheet.closing {
         close(sheet, wording, &mut turns);
@@ -257,10 +280,23 @@ fn instructions(sheet: &mut RequestWriter<'_>, wording: &Wording) -> Option<Stri
         };
         let origin = PrefixSource::System(message.commit);
         let own = sheet.verbatim(message);
-        let made = match own {
+        let mut made = match own {
             Some(raw) => (wording.from_content)(raw),
             None => sheet.lowered(message, wording.lower),
         };
+        let before = made.len();
+        if sheet.repairing && !sheet.separate && own.is_none_or(|raw| !raw.starts_with('"')) {
+            made.retain(|block| {
+                let why = (wording.why_refused)(&block.text);
+                let report = |why| {
+                    let text = format!("{why}: left out");
+                    Repair::new(RepairKind::PartLeftOut, Some(message.slot), text)
+                };
+                sheet.repairs.extend(why.map(report));
+                why.is_none()
+            });
+        }
+        let own = own.filter(|_| made.len() == before);
         if spoken && !made.is_empty() {
             let text = "instructions within the conversation: moved to its beginning";
             sheet.repairs.push(Repair::new(RepairKind::SystemMoved, Some(message.slot), text));
@@ -365,20 +401,51 @@ fn leave_out_refused(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<R
     }
 }
 
-/// Signs the first call of a turn if it lacks a signature.
-fn sign_first_call(turn: &mut Turn<'_>, sign: fn(&str) -> Option<String>) {
+/// Repairs the blocks of recorded turns that the provider rejects.
+fn repair_blocks(turn: &mut Turn<'_>, wording: &Wording, repairs: &mut Vec<Repair>) {
+    let slot = turn.last.map(|last| last.slot);
+    for (_, block) in &mut turn.blocks {
+        if let Some((text, what)) = (wording.repaired)(&block.text) {
+            block.text = text;
+            repairs.push(Repair::new(RepairKind::PartLeftOut, slot, what));
+            (turn.received, turn.recorded) = (None, false);
+        }
+    }
+}
+
+/// Leaves out the turns without content, which no provider accepts.
+fn leave_out_empty(turns: &mut Vec<Turn<'_>>, wording: &Wording, repairs: &mut Vec<Repair>) {
+    turns.retain(|turn| {
+        let is_empty = turn.blocks.iter().all(|(_, block)| (wording.is_nothing)(&block.text));
+        // The others were reported with the blocks that they lost.
+        if is_empty && (turn.recorded || !turn.blocks.is_empty()) {
+            let slot = turn.last.map(|last| last.slot);
+            let text = "a message without content: left out";
+            repairs.push(Repair::new(RepairKind::EmptyMessage, slot, text));
+        }
+        !is_empty
+    });
+}
+
+/// Signs the first call of a turn if it lacks a signature. Returns whether it did.
+fn sign_first_call(turn: &mut Turn<'_>, sign: fn(&str) -> Option<String>) -> bool {
     let call = turn.blocks.iter_mut().find(|(_, block)| block.sort == BlockKind::Call);
     if let Some((_, block)) = call
         && let Some(signed) = sign(&block.text)
     {
         block.text = signed;
         turn.received = None;
+        return true;
     }
+    false
 }
 
-/// Sorts the blocks of a turn: text before calls, and results before text.
-fn in_order(turn: &mut Turn<'_>, repairs: &mut Vec<Repair>) {
-    if turn.recorded {
+/// Sorts the blocks of a turn: text before calls, and results before text. The order of a recorded
+/// turn is kept, unless the provider requires `results_first` and it begins with another block.
+fn in_order(turn: &mut Turn<'_>, results_first: bool, repairs: &mut Vec<Repair>) {
+    let begins = |block: &Block| block.sort == BlockKind::Result;
+    let begins_late = turn.blocks.first().is_some_and(|(_, block)| !begins(block));
+    if turn.recorded && !(results_first && begins_late) {
         return;
     }
     let place = |block: &Block| match (turn.role, block.sort) {

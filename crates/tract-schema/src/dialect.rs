@@ -19,6 +19,7 @@ const CHAT: ToolRules = ToolRules {
     carried: &[],
     takes_more: true,
     longest_name: Some(MAX_NAME),
+    begins_with_letter: false,
     strict: Some(StrictMode::OpenAi),
     owns_type: |_| false,
     own_members: &[],
@@ -109,6 +110,7 @@ dialects! {
         is_typed: false,
         parameters: "parametersJsonSchema",
         says_strict: false,
+        begins_with_letter: true,
         strict: None,
         own_members: google::TOOLS,
         ..CHAT
@@ -182,6 +184,8 @@ pub(crate) struct ToolRules {
     pub(crate) takes_more: bool,
     /// Maximum length of a name, in characters; `None` if any name is accepted.
     pub(crate) longest_name: Option<usize>,
+    /// Whether a name must begin with a letter or an underscore.
+    pub(crate) begins_with_letter: bool,
     /// The subset of JSON Schema that its strict mode accepts.
     pub(crate) strict: Option<StrictMode>,
     /// Returns whether a type is that of a tool which the provider runs or defines itself.

@@ -17,6 +17,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod accepted;
 mod allowance;
 mod closed;
 mod definition;
@@ -45,7 +46,9 @@ pub use crate::dialect::Dialect;
 pub use crate::diff::{Change, ChangeKind, diff, diff_lines};
 pub use crate::limits::{LimitError, SchemaLimits, SchemaMeasure, measure};
 pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
-pub use crate::lower::{Lowered, is_accepted_as_recorded, lower, lower_as, with_required_members};
+pub use crate::lower::{
+    Lowered, is_accepted_as_recorded, lower, lower_as, lower_recorded_as, with_required_members,
+};
 pub use crate::name::{Aliases, MAX_NAME, accepts, alias, suggestion};
 pub use crate::param::{Param, ParamKind, params};
 pub use crate::raise::{RaisedArguments, raise};

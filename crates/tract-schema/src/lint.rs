@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tract_core::nearest;
 
+use crate::accepted::REJECTED_AT_ROOT;
 use crate::definition::{Definition, ParametersForm};
 use crate::derive::has_type;
 use crate::dialect::Dialect;
@@ -119,16 +120,16 @@ pub fn lint_definition(definition: &Definition, options: &LintOptions) -> Vec<Fi
         }
         let schema = definition.arguments_schema();
         if let Some(Ok(value)) = schema.as_deref().map(serde_json::from_str::<Value>) {
-            if value
-                .as_object()
-                .is_some_and(|members| lacks_properties(|key| members.contains_key(key)))
-            {
+            let has = |key: &str| value.get(key).is_some();
+            let lacks = lacks_properties(has) || has("patternProperties");
+            if value.is_object() && lacks && !has("properties") {
                 let message =
                     "expected \"type\":\"object\" and \"properties\", found no properties";
                 let note = "it is sent with \"type\":\"object\" and \"properties\":{}";
                 lint.add(Level::Hint, "no_properties", "/", message, Some(note));
             }
             lint.root = value.clone();
+            lint.top(&value);
             lint.schema(&value, "", true);
             lint.strict(definition);
         }
@@ -223,6 +224,19 @@ impl Lint {
         };
         let note = error.notes().into_iter().next();
         self.add(Level::Error, "bad_schema", &path, message, note.as_deref());
+    }
+
+    /// Reports keywords that providers reject at the top of the schema.
+    fn top(&mut self, schema: &Value) {
+        for key in REJECTED_AT_ROOT.iter().filter(|key| schema.get(key).is_some()) {
+            let message =
+                format!("expected the properties of one object, found {key:?} at the top");
+            let note = match *key {
+                "enum" | "not" => "it is sent without it: providers reject it there",
+                _ => "it is sent as one object with all properties: providers reject it there",
+            };
+            self.add(Level::Warning, "not_one_object", &format!("/{key}"), message, Some(note));
+        }
     }
 
     fn schema(&mut self, schema: &Value, path: &str, is_root: bool) {
@@ -349,10 +363,13 @@ impl Lint {
             let message = format!("expected a type of JSON Schema, found {text:?}");
             self.add(Level::Error, "unknown_type", path, message, Some(&note));
         }
-        let is = |name: &str| members.get("type").and_then(Value::as_str) == Some(name);
-        if is("array") && !members.contains_key("items") && !members.contains_key("prefixItems") {
+        let is_array = match members.get("type") {
+            Some(Value::Array(names)) => names.iter().any(|name| name == "array"),
+            name => name.and_then(Value::as_str) == Some("array"),
+        };
+        if is_array && !members.contains_key("items") && !members.contains_key("prefixItems") {
             let message = "expected the schema of the items, found none";
-            self.add(Level::Hint, "no_items", path, message, Some("some providers refuse it"));
+            self.add(Level::Hint, "no_items", path, message, Some("it is sent with \"items\":{}"));
         }
         if members.get("nullable") == Some(&Value::Bool(true)) {
             let note = "write the type as a list: [\"string\",\"null\"]";
@@ -473,6 +490,18 @@ mod tests {
         check_property(r#"{"type":"array"}"#, "no_items", "");
         check_property(r#"{"minimum":1,"exclusiveMinimum":true}"#, "draft_4", "/exclusiveMinimum");
         check("null", "no_schema", "/");
+    }
+
+    #[test]
+    fn keywords_that_providers_reject_at_the_top_are_found() {
+        for key in ["allOf", "anyOf", "oneOf"] {
+            let parameters = format!(r#"{{"type":"object","{key}":[{{"properties":{{}}}}]}}"#);
+            check(&parameters, "not_one_object", &format!("/{key}"));
+        }
+        let reference = r##"{"$ref":"#/$defs/a","$defs":{"a":{"type":"object"}}}"##;
+        check(reference, "not_one_object", "/$ref");
+        check(r#"{"type":"object","patternProperties":{"^x":{}}}"#, "no_properties", "/");
+        check_property(r#"{"type":["array","null"]}"#, "no_items", "");
     }
 
     #[test]

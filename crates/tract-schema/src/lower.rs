@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tract_core::json::{self, JsonError};
 
+use crate::accepted::{Accepted, accepted};
 use crate::definition;
 use crate::dialect::{Dialect, ToolRules};
 use crate::google;
@@ -24,8 +25,8 @@ pub enum Lowered {
         name: String,
         /// Whether the provider is asked to enforce the schema.
         strict: bool,
-        /// The members that were added to the schema of the arguments, if any were.
-        added: Option<Loss>,
+        /// The changes of the schema of the arguments.
+        losses: Vec<Loss>,
     },
     /// The provider does not support this tool.
     LeftOut {
@@ -39,7 +40,8 @@ pub enum Lowered {
 /// Writes a tool in the shape that a provider accepts. A tool that has this shape already, with a
 /// name and parameters that the provider accepts, is returned unchanged. The exception is Ollama,
 /// which has OpenAI's shape but only accepts name, description and parameters; other members are
-/// left out. The schema of the arguments gets `type` and `properties` if it lacks them.
+/// left out. The schema of the arguments gets `type` and `properties` if it lacks them, arrays in it
+/// get `items`, and references and alternatives at its top are merged into one object.
 ///
 /// Besides name, description and parameters, these members are copied: `strict` (all but Ollama),
 /// `defer_loading` (Responses and Anthropic), `cache_control`, `input_examples` and
@@ -51,7 +53,7 @@ pub enum Lowered {
 pub fn lower(text: &str, to: Dialect) -> Result<Lowered, JsonError> {
     let view = ToolView::parse(text)?;
     let sent = name::alias(to, &view.name).into_owned();
-    lowered(text, &view, to, &sent)
+    lowered(text, &view, to, &sent, completed)
 }
 
 /// Writes a tool in the shape that a provider accepts, under the name chosen for the request.
@@ -59,8 +61,20 @@ pub fn lower(text: &str, to: Dialect) -> Result<Lowered, JsonError> {
 /// # Errors
 /// As [`lower`].
 pub fn lower_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
-    lowered(text, &ToolView::parse(text)?, to, sent)
+    lowered(text, &ToolView::parse(text)?, to, sent, completed)
 }
+
+/// As [`lower_as`], for a tool of a recorded request to this provider. The server accepted its
+/// schema, so the schema only gets `type` and `properties`.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_recorded_as(text: &str, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
+    lowered(text, &ToolView::parse(text)?, to, sent, with_required)
+}
+
+/// Completes the parameters of a tool. The second argument is whether they may be absent.
+type Complete = fn(&ToolView<'_>, bool) -> Option<(String, Vec<Loss>)>;
 
 /// Returns whether a provider accepted a recorded definition as it is, although [`lower`] would
 /// complete it: Anthropic requires only the type of an object schema. Gemini accepts JSON Schema in
@@ -82,7 +96,13 @@ pub fn is_accepted_as_recorded(text: &str, by: Dialect) -> Result<bool, JsonErro
     Ok(is_object && view.shape.is_of(by) && !by.tools().needs_properties)
 }
 
-fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<Lowered, JsonError> {
+fn lowered(
+    text: &str,
+    view: &ToolView<'_>,
+    to: Dialect,
+    sent: &str,
+    complete: Complete,
+) -> Result<Lowered, JsonError> {
     // A typed tool belongs to the provider, so its name must not be changed.
     if let Shape::Server(owner) = view.shape {
         if owner == to {
@@ -91,7 +111,7 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
                 as_given: true,
                 name: view.name.clone(),
                 strict: false,
-                added: None,
+                losses: Vec::new(),
             });
         }
         let name = if view.name.is_empty() {
@@ -103,7 +123,7 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
     }
     let rules = to.tools();
     let own = view.shape.is_of(to) && (rules.takes_more || !has_more(text, view)?);
-    let completed = completed(view, own && !rules.needs_parameters);
+    let completed = complete(view, own && !rules.needs_parameters);
     let parameters = completed.as_ref().map(|(parameters, _)| parameters.as_str());
     let as_given = own && sent == view.name && parameters.is_none();
     let text = match (as_given, own) {
@@ -116,14 +136,32 @@ fn lowered(text: &str, view: &ToolView<'_>, to: Dialect, sent: &str) -> Result<L
         as_given,
         name: sent.to_owned(),
         strict: rules.strict.is_some() && view.other("strict") == Some("true"),
-        added: completed.map(|(_, added)| added),
+        losses: completed.map(|(_, losses)| losses).unwrap_or_default(),
     })
+}
+
+/// Returns the parameters as providers accept them, and the report; `None` if they need no change, or
+/// if they are absent and `may_lack` them.
+fn completed(view: &ToolView<'_>, may_lack: bool) -> Option<(String, Vec<Loss>)> {
+    let required = with_required(view, may_lack);
+    let plain;
+    let parameters = match (&required, view.parameters.filter(|raw| raw.starts_with('{'))) {
+        (Some((parameters, _)), _) => parameters.as_str(),
+        (None, Some(given)) => {
+            plain = google::json_schema(given).filter(|_| view.shape == Shape::Gemini);
+            plain.as_deref().unwrap_or(given)
+        }
+        (None, None) => return None,
+    };
+    let Some(Accepted { parameters, losses }) = accepted(parameters) else { return required };
+    let before = required.map(|(_, losses)| losses).unwrap_or_default();
+    Some((parameters, before.into_iter().chain(losses).collect()))
 }
 
 /// Returns the parameters with the members that providers require, and the report; `None` if they
 /// have them, or if they are absent and `may_lack` them.
-fn completed(view: &ToolView<'_>, may_lack: bool) -> Option<(String, Loss)> {
-    let added = |why: &str| Loss::new(LossKind::Added, "parameters", why);
+fn with_required(view: &ToolView<'_>, may_lack: bool) -> Option<(String, Vec<Loss>)> {
+    let added = |why: &str| vec![Loss::new(LossKind::Added, "parameters", why)];
     let Some(given) = view.parameters.filter(|raw| raw.starts_with('{')) else {
         let lacks = view.parameters.is_some() || !may_lack;
         return lacks.then(|| (NO_PARAMETERS.to_owned(), added("the target wants a schema")));

@@ -10,13 +10,21 @@ use crate::dialect::Dialect;
 /// Maximum length of a name, in characters, for the providers that have a limit.
 pub const MAX_NAME: usize = 64;
 
-/// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, or any non-empty name
-/// for Ollama.
+/// Returns whether a provider accepts a tool's name: `[A-Za-z0-9_-]{1,64}`, for Gemini with a letter
+/// or an underscore at the beginning, or any non-empty name for Ollama.
 pub fn accepts(dialect: Dialect, name: &str) -> bool {
-    match dialect.tools().longest_name {
-        Some(longest) => (1..=longest).contains(&name.len()) && name.bytes().all(plain),
+    let rules = dialect.tools();
+    let begins_well = !rules.begins_with_letter || begins_with_letter(name);
+    match rules.longest_name {
+        Some(longest) => {
+            (1..=longest).contains(&name.len()) && name.bytes().all(plain) && begins_well
+        }
         None => !name.is_empty(),
     }
+}
+
+fn begins_with_letter(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
 }
 
 fn plain(byte: u8) -> bool {
@@ -32,7 +40,7 @@ fn plain(byte: u8) -> bool {
 /// assert_eq!(alias(Dialect::OpenAi, "fs.read"), "fs_read_8a61f454");
 /// ```
 pub fn alias(dialect: Dialect, name: &str) -> Cow<'_, str> {
-    if accepts(dialect, name) { Cow::Borrowed(name) } else { Cow::Owned(made(name, 8)) }
+    if accepts(dialect, name) { Cow::Borrowed(name) } else { Cow::Owned(made(dialect, name, 8)) }
 }
 
 /// Suggests a name similar to a rejected one that every provider accepts.
@@ -60,9 +68,13 @@ pub fn suggestion(name: &str) -> String {
     if kept.is_empty() { "tool".to_owned() } else { kept }
 }
 
-fn made(name: &str, digits: usize) -> String {
-    let kept: String = name
-        .chars()
+fn made(dialect: Dialect, name: &str, digits: usize) -> String {
+    let letters = name.chars();
+    let letters = match dialect.tools().begins_with_letter && !begins_with_letter(name) {
+        true => Some('_').into_iter().chain(letters),
+        false => None.into_iter().chain(letters),
+    };
+    let kept: String = letters
         .map(|c| if c.is_ascii() && plain(c as u8) { c } else { '_' })
         .take(MAX_NAME - 1 - digits)
         .collect();
@@ -92,7 +104,8 @@ impl Aliases {
             let taken = |made: &String| {
                 names.contains(&made.as_str()) || aliases.by_alias.contains_key(made)
             };
-            let made = (8..=32).step_by(8).map(|digits| made(name, digits)).find(|m| !taken(m));
+            let made =
+                (8..=32).step_by(8).map(|digits| made(dialect, name, digits)).find(|m| !taken(m));
             if let Some(made) = made {
                 aliases.by_alias.insert(made.clone(), (*name).to_owned());
                 aliases.by_name.insert((*name).to_owned(), made);
@@ -137,6 +150,19 @@ mod tests {
             assert!(sent.insert(alias));
         }
         assert_eq!(aliases.sent("grep"), "grep");
+    }
+
+    #[test]
+    fn names_for_gemini_begin_with_a_letter_or_an_underscore() {
+        let long = "7".repeat(64);
+        for name in ["7zip", "-a", "", "7.zip", "é", long.as_str()] {
+            let alias = alias(Dialect::Gemini, name).into_owned();
+            assert!(accepts(Dialect::Gemini, &alias), "{alias}");
+            let aliases = Aliases::of(Dialect::Gemini, [name]);
+            assert_eq!(aliases.original(&aliases.sent(name)), name);
+        }
+        assert_eq!(alias(Dialect::OpenAi, "7zip"), "7zip");
+        assert_eq!(alias(Dialect::Gemini, "_7zip"), "_7zip");
     }
 
     #[test]

@@ -126,7 +126,7 @@ pub fn translate(text: &str, to: Target, strict: bool) -> Result<Translation, Js
     match to {
         Target::Mcp => {
             let mut translation = mcp(text, &view);
-            compare(text, &view, None, &mut translation)?;
+            compare(text, &view, Vec::new(), &mut translation)?;
             Ok(translation)
         }
         Target::Provider(dialect) => {
@@ -183,17 +183,17 @@ fn translated(
     strict: Option<&mut StrictAllowance>,
 ) -> Result<Translation, JsonError> {
     let view = ToolView::parse(text)?;
-    let (mut translation, added) = match lower_as(text, dialect, sent_name)? {
-        Lowered::Tool { text, name, strict, added, .. } => {
+    let (mut translation, changes) = match lower_as(text, dialect, sent_name)? {
+        Lowered::Tool { text, name, strict, losses, .. } => {
             let translation = Translation::new(Some(text), view.name.clone(), Vec::new());
-            (Translation { sent_name: name, strict, ..translation }, added)
+            (Translation { sent_name: name, strict, ..translation }, losses)
         }
         Lowered::LeftOut { name, reason } => {
             let why = Loss::new(LossKind::NotExpressible, "type", reason);
-            (Translation::new(None, name, vec![why]), None)
+            (Translation::new(None, name, vec![why]), Vec::new())
         }
     };
-    compare(text, &view, added, &mut translation)?;
+    compare(text, &view, changes, &mut translation)?;
     let Some(sent) = translation.text.clone() else { return Ok(translation) };
     if let Some(allowance) = strict
         && !matches!(view.shape, Shape::Server(_))
@@ -230,12 +230,12 @@ pub fn strict_violation(text: &str, dialect: Dialect) -> Result<Option<String>, 
 const SAME: &[(&str, &str)] =
     &[("outputSchema", "output_schema"), ("output_schema", "outputSchema")];
 
-/// Reports the differences between the sent and the given definition, in addition to what was
-/// `added` to its parameters.
+/// Reports the differences between the sent and the given definition, in addition to the `changes` of
+/// its parameters.
 fn compare(
     text: &str,
     given: &ToolView<'_>,
-    added: Option<Loss>,
+    changes: Vec<Loss>,
     translation: &mut Translation,
 ) -> Result<(), JsonError> {
     let Some(sent_text) = translation.text.as_deref() else { return Ok(()) };
@@ -261,8 +261,8 @@ fn compare(
             }
         }
     }
-    if let Some(added) = added {
-        losses.push(added);
+    if !changes.is_empty() {
+        losses.extend(changes);
     } else if none(given.parameters) && !none(sent.parameters) {
         losses.push(Loss::new(LossKind::Added, "parameters", "the target wants a schema"));
     }

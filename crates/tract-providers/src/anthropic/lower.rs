@@ -32,6 +32,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: Some("system"),
     longest_id: Some(64),
+    has_plain_ids: true,
     has_ids: true,
     sent_answer: super::answer::sent,
 };

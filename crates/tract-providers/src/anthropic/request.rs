@@ -2,7 +2,7 @@
 
 use super::lower;
 use crate::prefix::PrefixSource;
-use crate::raw::Node;
+use crate::raw::{self, Node, Object};
 use crate::turns::{Block, BlockKind, Wording};
 
 /// The member names of turns.
@@ -19,8 +19,40 @@ pub(super) const WORDING: Wording = Wording {
     is_paused,
     begins_with_user: true,
     sign: None,
+    needs_signatures: |_| false,
+    results_first: true,
+    repaired: without_blank_texts,
     why_refused,
+    is_nothing: |_| false,
 };
+
+/// Removes blank texts from a result: no text may be blank, and a result needs no content.
+fn without_blank_texts(block: &str) -> Option<(String, &'static str)> {
+    let fields = Node::root(block).object().ok()?;
+    if fields.text("type").as_deref() != Some("tool_result") {
+        return None;
+    }
+    let content = fields.some("content")?.array().ok()?;
+    let kept: Vec<&str> = content
+        .iter()
+        .map(|inner| inner.raw)
+        .filter(|inner| why_refused(inner) != Some(BLANK_TEXT))
+        .collect();
+    if kept.len() == content.len() {
+        return None;
+    }
+    let mut out = Object::new();
+    for (key, raw) in &fields.members {
+        match key.as_str() {
+            "content" if kept.is_empty() => {}
+            "content" => drop(out.nest(key, raw::array(kept.iter().copied()))),
+            _ => drop(out.raw(key, raw)),
+        }
+    }
+    Some((out.end(), "a blank text within a result: left out"))
+}
+
+const BLANK_TEXT: &str = "a blank text";
 
 /// Returns why a block is rejected, even a recorded one: Anthropic requires the signature of
 /// thinking, which a recording may have lost, and no text may be blank.
@@ -30,7 +62,7 @@ fn why_refused(block: &str) -> Option<&'static str> {
     match fields.text("type")?.as_str() {
         "thinking" => lacks("signature").then_some("thinking without a signature"),
         "redacted_thinking" => lacks("data").then_some("redacted thinking without data"),
-        "text" => lacks("text").then_some("a blank text"),
+        "text" => lacks("text").then_some(BLANK_TEXT),
         _ => None,
     }
 }

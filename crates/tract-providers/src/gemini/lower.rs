@@ -32,6 +32,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "contents",
     system: Some("systemInstruction"),
     longest_id: None,
+    has_plain_ids: false,
     has_ids: true,
     sent_answer: |_| None,
 };

@@ -17,6 +17,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: None,
     longest_id: None,
+    has_plain_ids: false,
     has_ids: false,
     sent_answer: |_| None,
 };

@@ -34,6 +34,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "messages",
     system: None,
     longest_id: Some(40),
+    has_plain_ids: false,
     has_ids: true,
     sent_answer: super::answer::sent,
 };

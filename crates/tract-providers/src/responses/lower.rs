@@ -37,6 +37,7 @@ pub(crate) static FORMAT: MessageFormat = MessageFormat {
     list: "input",
     system: Some("instructions"),
     longest_id: Some(64),
+    has_plain_ids: false,
     has_ids: true,
     sent_answer: |_| None,
 };

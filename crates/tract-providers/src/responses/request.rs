@@ -60,6 +60,9 @@ pub(crate) fn members(sheet: &mut RequestWriter<'_>) -> Members {
     }
     if sheet.repairing {
         repair_reasoning(&mut input, sheet.separate, &mut sheet.repairs);
+        if !sheet.separate {
+            input.retain_mut(|(_, item)| repair_item(item, &mut sheet.repairs));
+        }
     }
     for (origin, item) in &input {
         sheet.blocks.push(origin.clone(), item);
@@ -124,6 +127,86 @@ fn repair_reasoning(
         place += 1;
         !places.contains(&(place - 1))
     });
+}
+
+/// Repairs an item that the provider rejects, even if it was recorded. Returns whether it is sent.
+fn repair_item(item: &mut String, repairs: &mut Vec<Repair>) -> bool {
+    let Ok(fields) = Node::root(item).object() else { return true };
+    let kind = fields.text("type").unwrap_or_else(|| "message".to_owned());
+    let prefix = match kind.as_str() {
+        "message" => "msg",
+        "reasoning" => "rs",
+        "function_call" => "fc",
+        "custom_tool_call" => "ctc",
+        _ => return true,
+    };
+    let id = fields.text("id").filter(|id| !id.starts_with(prefix));
+    let content = fields.get("content").filter(|_| kind == "message");
+    let content = content.and_then(|content| content.array().ok());
+    if content.as_ref().is_some_and(Vec::is_empty) {
+        let text = "a message without content: left out";
+        repairs.push(Repair::new(RepairKind::EmptyMessage, None, text));
+        return false;
+    }
+    let is_models = fields.text("role").as_deref() == Some("assistant");
+    let typed = content.as_deref().and_then(|content| with_text_types(content, is_models));
+    if id.is_none() && typed.is_none() {
+        return true;
+    }
+    if let Some(id) = &id {
+        let text = format!("the id {id:?} is left out: ids of {kind:?} begin with {prefix:?}");
+        repairs.push(Repair::new(RepairKind::Changed, None, text));
+    }
+    if typed.is_some() {
+        let text = format!(
+            "texts of {} get the type that is accepted there",
+            match is_models {
+                true => "an assistant",
+                false => "an input",
+            }
+        );
+        repairs.push(Repair::new(RepairKind::Changed, None, text));
+    }
+    let mut out = Object::new();
+    for (key, raw) in &fields.members {
+        match (key.as_str(), &typed) {
+            ("id", _) if id.is_some() => {}
+            ("content", Some(typed)) => drop(out.raw(key, typed)),
+            _ => drop(out.raw(key, raw)),
+        }
+    }
+    *item = out.end();
+    true
+}
+
+/// Returns a list of content in which all texts have the type that the role requires; `None` if they
+/// have it.
+fn with_text_types(content: &[Node<'_>], is_models: bool) -> Option<String> {
+    let expected = if is_models { "output_text" } else { "input_text" };
+    let mut is_changed = false;
+    let elements: Vec<String> = content
+        .iter()
+        .map(|element| {
+            let fields = element.object().ok();
+            let fields = fields.filter(|fields| {
+                let kind = fields.text("type").unwrap_or_default();
+                kind != expected && matches!(kind.as_str(), "input_text" | "output_text" | "text")
+            });
+            let Some(fields) = fields else { return element.raw.to_owned() };
+            is_changed = true;
+            let mut out = Object::new();
+            for (key, raw) in &fields.members {
+                match key.as_str() {
+                    "type" => out.text(key, expected),
+                    // Only answers have these.
+                    "annotations" | "logprobs" if !is_models => continue,
+                    _ => out.raw(key, raw),
+                };
+            }
+            out.end()
+        })
+        .collect();
+    is_changed.then(|| raw::array(elements))
 }
 
 fn is_separate(message: &Message) -> bool {
