@@ -74,8 +74,8 @@ fn merge_root(root: &mut Node, losses: &mut Vec<Loss>) {
     for key in &rejected {
         while take(members, key).is_some() {}
     }
-    keep_targets(&original, members);
     merged.write_to(members);
+    keep_targets(&original, members);
     for key in &rejected {
         let what = match *key {
             "$ref" | "$dynamicRef" => format!("the target of {key:?} is written in its place"),

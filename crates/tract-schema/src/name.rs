@@ -70,7 +70,9 @@ pub fn suggestion(name: &str) -> String {
 
 fn made(dialect: Dialect, name: &str, digits: usize) -> String {
     let letters = name.chars();
-    let letters = match dialect.tools().begins_with_letter && !begins_with_letter(name) {
+    // Other characters become underscores.
+    let begins_badly = name.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let letters = match dialect.tools().begins_with_letter && begins_badly {
         true => Some('_').into_iter().chain(letters),
         false => None.into_iter().chain(letters),
     };
