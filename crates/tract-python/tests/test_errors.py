@@ -1,6 +1,7 @@
 """Bad input raises typed errors and leaves the store unchanged."""
 
 import copy
+import json
 import pickle
 import resource
 import sqlite3
@@ -62,9 +63,14 @@ def test_pickling_is_refused_with_a_reason(t: tract.Tract) -> None:
     for function in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(TypeError, match="pass the URL"):
             function(t)
+
+
+def test_an_error_crosses_processes() -> None:
     error = tract.ConflictError("main moved", code="conflict", notes=["again"])
-    back = pickle.loads(pickle.dumps(error))
-    assert (type(back), back.code, back.notes) == (tract.ConflictError, "conflict", ("again",))
+    # The second way is that of task queues, which send the class and the arguments as JSON.
+    for back in (pickle.loads(pickle.dumps(error)), tract.ConflictError(*json.loads(json.dumps(error.args)))):
+        assert (type(back), str(back)) == (tract.ConflictError, "main moved")
+        assert (back.code, back.notes, back.__notes__) == ("conflict", ("again",), ["note: again"])
 
 
 def test_a_missing_store_is_not_created(tmp_path: Path) -> None:

@@ -13,17 +13,18 @@ class TractError(Exception):
     code: str
     notes: tuple[str, ...]
 
-    def __init__(self, message: str, *, code: str = "invalid", notes: Sequence[str] = ()) -> None:
+    def __init__(self, message: str, code: str = "invalid", notes: Sequence[str] = ()) -> None:
         """Create an error; the library does this."""
-        super().__init__(message)
+        # Celery creates an error that left a task again, from its class and `args`.
+        super().__init__(message, code, tuple(notes))
         self.code = code
         self.notes = tuple(notes)
         for note in notes:
             self.add_note(f"note: {note}")
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle the error, so that it crosses process pools."""
-        return (make, (self.code, str(self), list(self.notes)))
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
 
 
 class ConflictError(TractError):
