@@ -73,7 +73,7 @@ def test_a_child_may_open_the_store_and_drop_the_parents_handle(url: str) -> Non
     holder[0].close()
 
 
-def test_gunicorn_preload_workers_open_their_own(url: str) -> None:
+def test_forked_workers_open_their_own(url: str) -> None:
     application = tract.open(url)
 
     def worker() -> None:
@@ -101,7 +101,7 @@ def _prefork_task(url: str) -> str:
     return "no error"
 
 
-def test_celery_prefork_pool(url: str) -> None:
+def test_a_pool_of_forked_processes(url: str) -> None:
     global _APPLICATION
     _APPLICATION = tract.open(url)
     _APPLICATION.commit(user("first"))
