@@ -223,6 +223,24 @@ def test_a_copy_survives_its_source(adapted: tract.Tract) -> None:
     assert raised.value.code == "exists"
 
 
+def test_a_thread_is_copied_over_the_branch_of_deleted_runs(adapted: tract.Tract) -> None:
+    saver = TractSaver(adapted)
+    graph = chat(saver)
+    say(graph, config("t1"), "one")
+    graph.invoke(
+        {"messages": [HumanMessage("old", id="h-old")]}, {**config("t2"), "metadata": {"run_id": "r2"}}
+    )
+    saver.delete_for_runs(["r2"])
+    assert saver.get_tuple(config("t2")) is None
+    saver.copy_thread("t1", "t2")
+    assert texts(adapted.on("langgraph/t2")) == ["one", "answer to one"]
+    forks = [at["name"] for at in adapted.branches() if at["name"].startswith("langgraph/t2/fork-")]
+    assert [texts(adapted.on(name)) for name in forks] == [["old", "answer to old"]]
+    say(graph, config("t2"), "two")
+    assert texts(adapted.on("langgraph/t2")) == ["one", "answer to one", "two", "answer to two"]
+    assert texts(adapted.on("langgraph/t1")) == ["one", "answer to one"]
+
+
 @pytest.mark.parametrize("schema", [State, DeltaState])
 def test_prune_keeps_the_state_and_the_messages(adapted: tract.Tract, schema: type) -> None:
     saver = TractSaver(adapted)

@@ -698,12 +698,18 @@ class TractSaver(BaseCheckpointSaver[Any], Adapter):
                     return
                 if target.head is not None:
                     raise TractError(f"thread {target_thread_id!r} exists", code="exists")
-                prefix = f"heads/{BRANCHES}"
-                moves: builtins.list[tuple[str, str | None, str | None]] = [(target.name, None, source.head)]
+                moves: dict[str, tuple[str | None, str | None]] = {target.name: (None, source.head)}
+                # An earlier thread of this name has left branches if all its checkpoints were deleted.
+                old = dict(self._branches(target.key))
                 for name, head in self._branches(source.key):
-                    end = name.removeprefix(prefix + source.key)
-                    moves.append((f"{prefix}{target.key}{end}", None, head))
-                self._move(moves)
+                    end = name.removeprefix(f"heads/{BRANCHES}{source.key}")
+                    name = f"heads/{BRANCHES}{target.key}{end}"
+                    left = old.get(name)
+                    if left is not None and left != head:
+                        fork = f"{name}/fork-{left[:8]}"
+                        moves.setdefault(fork, (old.get(fork), left))
+                    moves[name] = (left, head)
+                self._move([(name, *heads) for name, heads in moves.items()])
 
             self._write(target, attempt, newest=True)
             self._sync(target)
