@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import tract_context as tract
-from claude_agent_sdk import SessionKey
+from claude_agent_sdk import InMemorySessionStore, SessionKey
 from claude_agent_sdk.testing import run_session_store_conformance, session_store_conformance
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tract_context.claude_agent import SessionStore
 
 KEY: SessionKey = {"project_key": "-home-ann-project", "session_id": "5f1c"}
@@ -173,3 +174,85 @@ def test_any_lines_are_loaded_as_appended(batches: list[list[Any]], project: str
             assert await store.load(key) == (expected or None)
 
     asyncio.run(run())
+
+
+KEYS = st.builds(
+    lambda project, session, subpath: {"project_key": project, "session_id": session, **subpath},
+    st.sampled_from(["-p", "q"]),
+    st.sampled_from(["s", "s2", "s.lock"]),
+    st.sampled_from([{}, {}, {"subpath": "subagents/agent-1"}, {"subpath": "subagents/agent-1/deep"}]),
+)
+
+
+class Transcripts(RuleBasedStateMachine):
+    """The same calls on the SDK's store in memory and on ours have the same results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle = tract.open("memory:")
+        self.ours = [SessionStore(self.handle), SessionStore(self.handle)]
+        self.theirs = InMemorySessionStore()
+
+    def teardown(self) -> None:
+        assert self.handle.verify()["clean"]
+        self.handle.close()
+
+    @rule(key=KEYS, place=st.integers(0, 1), batch=st.lists(LINES, min_size=1, max_size=4))
+    def append(self, key: Any, place: int, batch: list[Any]) -> None:
+        async def run() -> None:
+            # The store of the SDK keeps entries that are sent again.
+            stored = await self.theirs.load(key) or []
+            new: list[Any] = []
+            for entry in batch:
+                uuid = entry.get("uuid")
+                if not isinstance(uuid, str) or uuid not in [old.get("uuid") for old in (*stored, *new)]:
+                    new.append(entry)
+            await self.ours[place].append(key, batch)
+            if new:
+                await self.theirs.append(key, new)
+
+        asyncio.run(run())
+
+    @rule(key=KEYS, place=st.integers(0, 1))
+    def append_again(self, key: Any, place: int) -> None:
+        async def run() -> None:
+            stored = await self.theirs.load(key) or []
+            again = [entry for entry in stored if isinstance(entry.get("uuid"), str)]
+            await self.ours[place].append(key, again)
+
+        asyncio.run(run())
+
+    @rule(key=KEYS, place=st.integers(0, 1))
+    def delete(self, key: Any, place: int) -> None:
+        async def run() -> None:
+            await self.ours[place].delete(key)
+            await self.theirs.delete(key)
+
+        asyncio.run(run())
+
+    @rule(key=KEYS, place=st.integers(0, 1))
+    def load(self, key: Any, place: int) -> None:
+        async def run() -> None:
+            assert await self.ours[place].load(key) == await self.theirs.load(key)
+            subkeys = await self.ours[place].list_subkeys(key)
+            assert sorted(subkeys) == sorted(await self.theirs.list_subkeys(key))
+
+        asyncio.run(run())
+
+    @invariant()
+    def have_the_same_sessions(self) -> None:
+        async def facts(store: Any, project: str) -> Any:
+            sessions = [entry["session_id"] for entry in await store.list_sessions(project)]
+            summaries = await store.list_session_summaries(project)
+            return sorted(sessions), {entry["session_id"]: entry["data"] for entry in summaries}
+
+        async def run() -> None:
+            for project in ("-p", "q"):
+                expected = await facts(self.theirs, project)
+                assert await facts(self.ours[0], project) == expected
+
+        asyncio.run(run())
+
+
+TestTranscripts = Transcripts.TestCase
+TestTranscripts.settings = settings(max_examples=10, stateful_step_count=15, deadline=None)

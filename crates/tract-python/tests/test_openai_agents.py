@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import tract_context as tract
 from agents import SQLiteSession
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from test_command import command
 from tract_context.openai_agents import Session
 
@@ -251,3 +252,87 @@ def test_different_sessions_have_different_branches(names: set[str]) -> None:
     with tract.open("memory:") as handle:
         branches = {Session(name, handle).tract.branch for name in names}
         assert len(branches) == len(names)
+
+
+class Sessions(RuleBasedStateMachine):
+    """The same calls on the SDK's session in SQLite and on ours have the same results."""
+
+    names = st.sampled_from(["a", "b/c", "d e"])
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handle = tract.open("memory:")
+        self.ours: dict[tuple[str, int], Session] = {}
+        self.theirs: dict[str, SQLiteSession] = {}
+        self.begun: set[str] = set()
+
+    def teardown(self) -> None:
+        for session in self.theirs.values():
+            session.close()
+        assert self.handle.verify()["clean"]
+        self.handle.close()
+
+    def session(self, name: str, place: int = 0) -> Session:
+        """Return one of two open sessions of a name."""
+        if (name, place) not in self.ours:
+            self.ours[(name, place)] = Session(name, self.handle)
+        return self.ours[(name, place)]
+
+    def reference(self, name: str) -> SQLiteSession:
+        if name not in self.theirs:
+            self.theirs[name] = SQLiteSession(name)
+        return self.theirs[name]
+
+    def both(self, name: str, place: int, call: Callable[[Any], Awaitable[Any]]) -> None:
+        async def run() -> None:
+            expected = await call(self.reference(name))
+            assert json.dumps(await call(self.session(name, place))) == json.dumps(expected)
+
+        asyncio.run(run())
+
+    @rule(name=names, place=st.integers(0, 1), items=st.lists(ITEMS, max_size=4))
+    def add(self, name: str, place: int, items: list[Any]) -> None:
+        self.both(name, place, lambda session: session.add_items(items))
+        if items:
+            self.begun.add(name)
+
+    @rule(name=names, place=st.integers(0, 1))
+    def pop(self, name: str, place: int) -> None:
+        self.both(name, place, lambda session: session.pop_item())
+
+    @rule(name=names, place=st.integers(0, 1), limit=st.none() | st.integers(-1, 5))
+    def get(self, name: str, place: int, limit: int | None) -> None:
+        self.both(name, place, lambda session: session.get_items(limit))
+
+    @rule(name=names, place=st.integers(0, 1))
+    def clear(self, name: str, place: int) -> None:
+        self.both(name, place, lambda session: session.clear_session())
+
+    @rule(name=names, new=names, at=st.none() | st.integers(-4, 4))
+    def branch(self, name: str, new: str, at: int | None) -> None:
+        """Start a session from another; in SQLite, by a copy of its items."""
+
+        async def run() -> None:
+            items = await self.reference(name).get_items()
+            if at is not None and not -len(items) <= at <= len(items):
+                with pytest.raises(tract.TractError, match=f"has {len(items)} items"):
+                    await self.session(name).branch(new, at)
+            elif name in self.begun and new in self.begun:
+                with pytest.raises(tract.ConflictError):
+                    await self.session(name).branch(new, at)
+            else:
+                await self.session(name).branch(new, at)
+                if name in self.begun:
+                    await self.reference(new).add_items(items[:at])
+                    self.begun.add(new)
+
+        asyncio.run(run())
+
+    @invariant()
+    def have_the_same_items(self) -> None:
+        for name in self.theirs:
+            self.both(name, 1, lambda session: session.get_items())
+
+
+TestSessions = Sessions.TestCase
+TestSessions.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
