@@ -40,9 +40,9 @@ class Model(InMemorySaver):
         for key, writes in list(self.writes.items()):
             if key[0] == source_thread_id:
                 self.writes[(target_thread_id, *key[1:])] = dict(writes)
-        for place, blob in list(self.blobs.items()):
-            if place[0] == source_thread_id:
-                self.blobs[(target_thread_id, *place[1:])] = blob
+        for version, blob in list(self.blobs.items()):
+            if version[0] == source_thread_id:
+                self.blobs[(target_thread_id, *version[1:])] = blob
 
     def remove(self, thread: str, gone: set[tuple[str, str]]) -> None:
         """Delete checkpoints and their writes. A thread without checkpoints loses all writes."""
@@ -121,7 +121,7 @@ class Checkpoints(RuleBasedStateMachine):
     small: ClassVar[dict[Any, dict[str, int]]] = {}
     """Constants to replace, by module."""
     long = 70
-    """The number of checkpoints that make a page."""
+    """Number of checkpoints that fill more than a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +193,6 @@ class Checkpoints(RuleBasedStateMachine):
         before = self.model.get_tuple(at) if is_checked and parent is not None else None
         stored = []
         for saver_or_model in (self.savers[saver], self.model):
-            # Both take the values out of the checkpoint.
             given: Any = {**checkpoint, "channel_values": dict(values)}
             stored.append(saver_or_model.put(at, given, metadata, new_versions))
         assert stored[0] == stored[1]
@@ -202,7 +201,7 @@ class Checkpoints(RuleBasedStateMachine):
             self.ids[(thread, namespace)].append(id_)
         if not is_checked:
             return
-        # The branch shows the list that was changed, of several `messages`.
+        # The branch shows the list that changed: `messages`, if both did.
         old = before.checkpoint["channel_values"] if before else {}
         new = self.model.get_tuple(stored[1])
         assert new is not None
@@ -349,7 +348,8 @@ class Checkpoints(RuleBasedStateMachine):
         if at is not None and namespace is not None:
             assert found == [*self.model.list(at, filter=filter, before=bound, limit=limit)]
             return
-        # Of several threads or namespaces ours lists the newest ones, and the model those of the first.
+        # With several threads or namespaces, ours lists the newest checkpoints, and the model lists those of
+        # the first thread.
         expected = [*self.model.list(at, filter=filter, before=bound)]
         ids = sorted((place(each)[2] for each in expected), reverse=True)
         assert [place(each)[2] for each in found] == ids[:limit]

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -46,9 +46,9 @@ def program(
         error.add_note((folder / "log").read_text(errors="replace")[-20_000:])
         raise
     finally:
-        if process.poll() is None:
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        process.wait()
 
 
 def check_end(process: subprocess.Popen[bytes], folder: Path) -> None:
@@ -152,7 +152,6 @@ def test_tasks_in_celerys_prefork_pool(url: str, tmp_path: Path) -> None:
         "broker_connection_retry_on_startup": True,
         "result_backend": (tmp_path / "results").as_uri(),
         "worker_prefetch_multiplier": 1,
-        "enable_utc": True,
     }
     arguments = ["celery", "--app=celery_application", "worker", "--pool=prefork", "--concurrency=2"]
     arguments += ["--loglevel=INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"]
