@@ -29,6 +29,8 @@ use crate::write::lease::Lease;
 
 /// Approximate size of the blobs and commits in one write.
 const WRITE_BYTES: usize = 32 << 20;
+/// Number of commits in the first write.
+const FIRST_COMMITS: usize = 8;
 /// Maximum number of commits in one write. Each commit changes random pages of the indexes, and the
 /// more commits a write has, the more of them share a page.
 const WRITE_COMMITS: usize = 65_536;
@@ -73,6 +75,8 @@ pub(crate) struct ObjectCopier<'a> {
     /// Number of copied commits. While it is 0, no lease is needed: the refs follow the first write
     /// immediately.
     pub(crate) brought: usize,
+    /// Number of commits of the next write.
+    chunk: usize,
     /// Whether rows of the turn index are copied too. Only into a repository whose content the user
     /// of the source decides: derived rows of others are not trusted.
     pub(crate) brings_rows: bool,
@@ -85,7 +89,7 @@ impl<'a> ObjectCopier<'a> {
         let operation = to.operation_or_new(None)?;
         let (times, sent, erased) = Default::default();
         let (lease, restorer) = (Lease::new(to, false)?, Restorer::new(from, to));
-        let (brought, brings_rows) = (0, false);
+        let (brought, chunk, brings_rows) = (0, FIRST_COMMITS, false);
         Ok(Self {
             from,
             to,
@@ -97,6 +101,7 @@ impl<'a> ObjectCopier<'a> {
             lease,
             restorer,
             brought,
+            chunk,
             brings_rows,
         })
     }
@@ -213,26 +218,28 @@ impl<'a> ObjectCopier<'a> {
         progress: Option<&OnCopy>,
     ) -> Result<usize> {
         // Start with few commits, since the size of the messages is unknown.
-        let (mut done, mut take, mut reused) = (0, 8, 0);
+        self.chunk = FIRST_COMMITS;
+        let (mut done, mut reused) = (0, 0);
         let mut before: Vec<CommitId> = Vec::new();
         let mut read: Option<ReadCommits> = None;
         while let Some(ids) = order.get(done..).filter(|rest| !rest.is_empty()) {
             let ids = match &read {
                 Some(read) => ids.get(..read.commits.len()).unwrap_or(ids),
-                None => ids.get(..take).unwrap_or(ids),
+                None => ids.get(..self.chunk).unwrap_or(ids),
             };
             let mut parents = HashSet::new();
             let there = if ask { self.there(ids, &mut parents).await? } else { HashSet::new() };
             let missing: Vec<CommitId> =
                 ids.iter().filter(|id| !there.contains(id)).copied().collect();
             // Which commits come next is known only if all of them are copied.
-            let rest = order.get(done + ids.len()..).filter(|_| !ask).unwrap_or_default();
-            let next = rest.get(..take).unwrap_or(rest);
-            let bytes;
-            (bytes, read) = match missing.is_empty() {
-                true => (0, None),
-                false => self.carry_over(&missing, read.take(), next).await?,
+            let later = order.get(done + ids.len()..).filter(|_| !ask).unwrap_or_default();
+            read = match missing.is_empty() {
+                true => None,
+                false => self.carry_over(&missing, read.take(), later).await?,
             };
+            if missing.is_empty() {
+                self.resize(0);
+            }
             if missing.iter().chain(&before).any(|id| parents.contains(id)) {
                 // The target has a child of this commit, so the commit had been lost, and is now
                 // stored at another location.
@@ -241,16 +248,20 @@ impl<'a> ObjectCopier<'a> {
             before = missing;
             reused += there.len();
             done += ids.len();
-            take = match bytes {
-                bytes if bytes > WRITE_BYTES => (take / 2).max(1),
-                bytes if bytes < WRITE_BYTES / 2 => (take * 2).min(WRITE_COMMITS),
-                _ => take,
-            };
             if let Some(progress) = progress {
                 progress.call(CopyProgress { commits_done: done, commits: order.len() });
             }
         }
         Ok(reused)
+    }
+
+    /// Sets the number of commits of the next write by the size of this one.
+    fn resize(&mut self, bytes: usize) {
+        self.chunk = match bytes {
+            bytes if bytes > WRITE_BYTES => (self.chunk / 2).max(1),
+            bytes if bytes < WRITE_BYTES / 2 => (self.chunk * 2).min(WRITE_COMMITS),
+            _ => self.chunk,
+        };
     }
 
     /// Returns the commits that the target has, after replacing damaged ones, and adds their
@@ -271,16 +282,15 @@ impl<'a> ObjectCopier<'a> {
         Ok(there)
     }
 
-    /// Copies commits that the target lacks, and reads the next ones meanwhile. If objects that they
-    /// link to are stored but damaged, replaces those and retries once. Returns the number of bytes
-    /// read, and the next commits.
+    /// Copies commits that the target lacks, and reads the next ones of `later` meanwhile, which it
+    /// returns. If objects that they link to are stored but damaged, replaces those and retries once.
     async fn carry_over(
         &mut self,
         ids: &[CommitId],
         read: Option<ReadCommits>,
-        next: &[CommitId],
-    ) -> Result<(usize, Option<ReadCommits>)> {
-        match self.carry(ids, read, next).await {
+        later: &[CommitId],
+    ) -> Result<Option<ReadCommits>> {
+        match self.carry(ids, read, later).await {
             Err(error) if is_corrupt(&error) => {
                 let before = self.restorer.restored;
                 self.restorer.commits(ids, Replace::Damaged).await?;
@@ -300,10 +310,10 @@ impl<'a> ObjectCopier<'a> {
         &mut self,
         ids: &[CommitId],
         read: Option<ReadCommits>,
-        next: &[CommitId],
-    ) -> Result<(usize, Option<ReadCommits>)> {
+        later: &[CommitId],
+    ) -> Result<Option<ReadCommits>> {
         let mut races = self.to.races();
-        let (mut read, mut next) = (read, next);
+        let (mut read, mut later) = (read, later);
         loop {
             let commits = match read.take() {
                 Some(read) => read,
@@ -312,18 +322,20 @@ impl<'a> ObjectCopier<'a> {
             let batch = self.prepare(commits).await?;
             let bytes = batch.blobs.iter().map(|blob| blob.bytes().len()).sum::<usize>()
                 + batch.commits.len() * RECORD_BYTES;
+            self.resize(bytes);
+            let next = later.get(..self.chunk).unwrap_or(later);
             // The target writes while the source is read: two disks, two machines, or two threads.
             let (stored, read_next) = join(self.store(batch), self.read_next(next)).await;
             if stored? {
                 self.brought += ids.len();
                 // If they cannot be read, that is an error when it is their turn.
-                return Ok((bytes, read_next.unwrap_or_default()));
+                return Ok(read_next.unwrap_or_default());
             }
             // Others wrote since the erasures were read, or since the target was searched for the
             // bytes that an erasure deletes. What was read meanwhile was read before that, too.
             races.lose().await?;
             self.read_erasures().await?;
-            next = &[];
+            later = &[];
         }
     }
 
