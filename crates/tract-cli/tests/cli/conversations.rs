@@ -115,7 +115,10 @@ fn a_session_without_a_prompt_is_untitled() {
     let listed = place.ok(&["sessions"]);
     assert!(listed.contains("untitled 0f2a7c11 "), "{listed}");
     assert!(!listed.contains(name), "{listed}");
-    assert_eq!(place.json(&["sessions", "--json"])[0]["title"], serde_json::Value::Null);
+    assert_eq!(
+        place.json(&["sessions", "0f2a7c11", "--json"])[0]["title"],
+        serde_json::Value::Null
+    );
     // Its id still finds it.
     assert!(place.ok(&["sessions", "0f2a7c11"]).contains("untitled 0f2a7c11 "));
 }

@@ -190,10 +190,10 @@ impl Turns {
 
     /// Returns whether each turn is the beginning of the turn in the same place of a longer history.
     fn grow_to(&self, longer: &Self) -> bool {
-        let pairs = self.list.iter().zip(&longer.list);
+        let mut pairs = self.list.iter().zip(&longer.list).enumerate();
         self.list.len() <= longer.list.len()
             && !self.list.is_empty()
-            && pairs.into_iter().all(|(turn, longer)| turn.grows_to(longer))
+            && pairs.all(|(n, (turn, longer))| turn.grows_to(longer, n + 1 == self.list.len()))
     }
 }
 
@@ -210,17 +210,26 @@ impl Turn {
         }
     }
 
-    /// Returns whether this is the beginning of another turn.
-    fn grows_to(&self, longer: &Self) -> bool {
+    /// Returns whether this is the beginning of another turn. `is_last` is whether nothing comes after
+    /// this one.
+    fn grows_to(&self, longer: &Self, is_last: bool) -> bool {
         let mut calls = longer.calls.iter();
         let has_result = |(id, text): (&String, &String)| {
             longer.results.get(id).is_some_and(|result| result.starts_with(text.as_str()))
         };
         let mut others = longer.others.iter();
         let is_other = self.id.is_some() && longer.id.is_some() && self.id != longer.id;
+        let is_beginning = match self.kind {
+            TurnKind::Answer | TurnKind::Note => longer.text.starts_with(&self.text),
+            // A prompt that was answered was whole, so a longer one is another prompt.
+            TurnKind::System | TurnKind::User | TurnKind::Summary => match is_last {
+                true => longer.text.starts_with(&self.text),
+                false => longer.text == self.text,
+            },
+        };
         self.kind == longer.kind
             && !is_other
-            && longer.text.starts_with(&self.text)
+            && is_beginning
             && longer.reasoning.starts_with(&self.reasoning)
             && self.calls.iter().all(|call| calls.any(|other| call_grows_to(call, other)))
             && self.results.iter().all(has_result)
