@@ -5,7 +5,7 @@
 //! process that opened it, and the runtime is created again in a child that opens a store of its own.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,17 +15,14 @@ use tokio::runtime::{Builder, Runtime};
 use crate::error;
 
 /// The runtime, and the process that created it. Runtimes of parents are leaked.
-static RUNTIME: Mutex<Option<(u32, &'static Runtime)>> = Mutex::new(None);
+static RUNTIME: Mutex<RuntimeSlot> = Mutex::new(None);
 
 /// Returns the runtime of this process; the first call creates it.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
-    let mut slot = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let pid = std::process::id();
-    if let Some((owner, runtime)) = *slot
-        && owner == pid
-    {
+    if let Some(runtime) = own_runtime(&lock()) {
         return Ok(runtime);
     }
+    // Not while the lock is held: a child that is forked meanwhile would wait for it without end.
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .thread_name("tract")
@@ -34,9 +31,25 @@ pub(crate) fn runtime() -> PyResult<&'static Runtime> {
         .map_err(|error| {
             error::plain("runtime", &format!("cannot start a thread: {error}"), &[])
         })?;
+    let mut slot = lock();
+    if let Some(first) = own_runtime(&slot) {
+        drop(slot);
+        runtime.shutdown_background();
+        return Ok(first);
+    }
     let runtime: &'static Runtime = Box::leak(Box::new(runtime));
-    *slot = Some((pid, runtime));
+    *slot = Some((std::process::id(), runtime));
     Ok(runtime)
+}
+
+type RuntimeSlot = Option<(u32, &'static Runtime)>;
+
+fn lock() -> MutexGuard<'static, RuntimeSlot> {
+    RUNTIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn own_runtime(slot: &RuntimeSlot) -> Option<&'static Runtime> {
+    slot.filter(|(owner, _)| *owner == std::process::id()).map(|(_, runtime)| runtime)
 }
 
 /// A value that belongs to the process that created it. In a forked child it is neither used nor

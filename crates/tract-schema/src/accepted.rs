@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::translate::{Loss, LossKind};
+use crate::loss::{Loss, LossKind};
 use crate::tree::{Members, Node, get, take};
 
 /// Keywords that providers reject at the top of a schema of arguments.

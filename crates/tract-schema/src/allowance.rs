@@ -1,7 +1,7 @@
 //! The limits of strict mode for one request.
 
 use crate::dialect::{Dialect, StrictMode};
-use crate::translate::{Loss, LossKind};
+use crate::loss::{Loss, LossKind};
 
 /// Anthropic's limits per request, for all strict tools together.
 const MOST_TOOLS_ANTHROPIC: usize = 20;

@@ -27,6 +27,7 @@ mod diff;
 mod google;
 pub mod limits;
 mod lint;
+mod loss;
 mod lower;
 mod name;
 mod param;
@@ -46,6 +47,7 @@ pub use crate::dialect::Dialect;
 pub use crate::diff::{Change, ChangeKind, diff, diff_lines};
 pub use crate::limits::{LimitError, SchemaLimits, SchemaMeasure, measure};
 pub use crate::lint::{Finding, Level, LintOptions, lint, lint_definition, lint_with};
+pub use crate::loss::{Loss, LossKind};
 pub use crate::lower::{
     Lowered, is_accepted_as_recorded, lower, lower_as, lower_recorded_as, with_required_members,
 };
@@ -56,8 +58,7 @@ pub use crate::raw::RawJson;
 pub use crate::shape::{Shape, ToolView};
 pub use crate::strict::{Strict, to_strict};
 pub use crate::translate::{
-    Loss, LossKind, Target, Translation, strict_violation, translate, translate_as,
-    translate_within,
+    Target, Translation, strict_violation, translate, translate_as, translate_within,
 };
 #[cfg(feature = "validate")]
 pub use crate::validate::JsonSchema;

@@ -7,9 +7,9 @@ use crate::accepted::{Accepted, accepted};
 use crate::definition;
 use crate::dialect::{Dialect, ToolRules};
 use crate::google;
+use crate::loss::{Loss, LossKind};
 use crate::name;
 use crate::shape::{self, Shape, ToolView};
-use crate::translate::{Loss, LossKind};
 use crate::tree::{Members, Node};
 
 /// A tool in the form that is sent to a provider.

@@ -8,7 +8,7 @@ use tract_core::json::JsonError;
 
 use crate::allowance::StrictCost;
 use crate::dialect::{Dialect, StrictMode};
-use crate::translate::{Loss, LossKind};
+use crate::loss::{Loss, LossKind};
 use crate::tree::{Node, escaped};
 
 /// OpenAI's limits for strict mode.
