@@ -120,13 +120,11 @@ pub(crate) enum Repairing {
     All,
 }
 
-/// Returns whether a provider rejects an id of a recording in its own format, which another server
-/// with the same API may have accepted.
+/// Returns whether a provider rejects an id of a recording in its own format. Anthropic rejects other
+/// characters. OpenAI rejects long ids, but servers with its API make and accept them, so those of
+/// their recordings are sent as they are.
 fn is_always_rejected(format: &MessageFormat, id: &str) -> bool {
-    match format.has_plain_ids {
-        true => id.is_empty() || !id.chars().all(is_plain),
-        false => format.longest_id.is_some_and(|longest| id.len() > longest),
-    }
+    format.has_plain_ids && (id.is_empty() || !id.chars().all(is_plain))
 }
 
 fn is_plain(c: char) -> bool {

@@ -62,11 +62,14 @@ impl<'a> RequestWriter<'a> {
         if !fields.get("content").is_some_and(|content| is_empty(&content)) {
             return Some(text);
         }
+        // Servers accept it next to calls, and recordings have it there.
+        if fields.get("tool_calls").is_some_and(|calls| !is_empty(&calls)) {
+            return Some(text);
+        }
         let mut report = |kind, what: &str| {
             self.repairs.push(Repair::new(kind, Some(message.slot), what));
         };
-        let has_calls = fields.get("tool_calls").is_some_and(|calls| !is_empty(&calls));
-        if speaker(message) == Speaker::Assistant && !has_calls {
+        if speaker(message) == Speaker::Assistant {
             report(RepairKind::EmptyMessage, "a message without content: left out");
             return None;
         }

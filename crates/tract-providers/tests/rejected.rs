@@ -92,9 +92,9 @@ fn ids_that_the_provider_rejects_are_replaced_in_calls_and_results() {
     let request = json!({"messages": [user("Hi"), {"role": "assistant", "content": null, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": long, "content": "1"}]});
     let (body, params) = compiled(Dialect::OpenAi, &request);
-    let id = body["messages"][1]["tool_calls"][0]["id"].as_str().unwrap();
-    assert!(id.len() <= 40 && body["messages"][2]["tool_call_id"] == id, "{body}");
-    reports(&params, RepairKind::CallId, &long);
+    // Servers with OpenAI's API make such ids, and accept them.
+    assert_eq!(body["messages"][1]["tool_calls"][0]["id"], long);
+    assert!(params.repairs.is_empty(), "{:?}", params.repairs);
 
     let id = "functions.Read:0";
     let request = json!({"messages": [user("Hi"),
