@@ -141,7 +141,7 @@ fn standard_base64(data: &str) -> String {
             digit => digit,
         })
         .collect();
-    while written.len() % 4 != 0 {
+    while !written.len().is_multiple_of(4) {
         written.push('=');
     }
     written

@@ -1,6 +1,5 @@
 //! Recorded content that its own provider never accepts again is repaired, and each repair listed.
 
-#[allow(dead_code, reason = "shared by test binaries that each need a part of it")]
 mod support;
 
 use serde_json::{Value, json};
@@ -9,9 +8,9 @@ use tract_core::ToolSchema;
 use tract_providers::{Dialect, Params, RepairKind, RequestForms, read_request};
 
 fn compiled(dialect: Dialect, request: &Value) -> (Value, Params) {
-    let imported = read_request(&request.to_string(), dialect).unwrap();
-    let params = of(&imported).to_params(dialect).unwrap();
-    (params.to().unwrap(), params)
+    let imported = read_request(&request.to_string(), dialect).expect("a request");
+    let params = of(&imported).to_params(dialect).expect("it is compiled");
+    (params.to().expect("it is JSON"), params)
 }
 
 #[track_caller]

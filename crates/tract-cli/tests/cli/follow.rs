@@ -273,11 +273,11 @@ fn an_answer_that_grows_is_followed_on_one_branch() {
         format!("# aider chat started at 2026-01-01 10:00:00\n\n#### Why?  \n\n{answer}\n")
     };
     let history = "chats/.aider.chat.history.md";
-    place.write(history, &chat(""));
+    place.write(history, chat(""));
     let mut following = FollowingImport::start(&place, &["aider", "chats"]);
     let branch = "aider/2026-01-01T10-00-00";
     for answer in ["Be", "Because.", "Because.\n\nOf the tide."] {
-        place.write(history, &chat(answer));
+        place.write(history, chat(answer));
         following.wait_for_commits(branch, 2);
     }
     following.stop();
