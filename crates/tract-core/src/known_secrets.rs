@@ -10,6 +10,9 @@ const MASK: &str = "[key]";
 const SHORTEST: usize = 8;
 /// Maximum number of escape levels: JSON strings within JSON strings.
 const MAX_NESTING: usize = 4;
+/// Maximum number of bytes at the end of a text in which the beginning of an escaped secret is looked
+/// for.
+const MAX_ESCAPED: usize = 1024;
 
 /// The secrets that a client sends, such as a key or a token. An answer that repeats one of them
 /// must be masked before it is printed or stored.
@@ -63,8 +66,29 @@ impl KnownSecrets {
     }
 
     /// Returns the length of the text's end that may be the start of a secret continued in the next
-    /// text.
+    /// text, also of one that is written with JSON escapes, of which the last may be cut.
     pub fn begun_at_end(&self, text: &str) -> usize {
+        let plain = self.plainly_begun_at_end(text);
+        let first = text.len().saturating_sub(MAX_ESCAPED);
+        let start = (first..text.len()).find(|at| text.is_char_boundary(*at));
+        let tail = start.and_then(|start| text.get(start..)).unwrap_or_default();
+        if !tail.contains('\\') {
+            return plain;
+        }
+        let may_begin = |(at, _): &(usize, char)| {
+            let text = without_cut_escape(tail.get(*at..).unwrap_or_default());
+            let mut decoded = Cow::Borrowed(text);
+            for _ in 0..MAX_NESTING {
+                let Cow::Owned(unescaped) = unescaped(&decoded) else { break };
+                decoded = Cow::Owned(unescaped);
+            }
+            self.plainly_begun_at_end(&decoded) == decoded.len()
+        };
+        let escaped = tail.char_indices().find(may_begin).map_or(0, |(at, _)| tail.len() - at);
+        plain.max(escaped)
+    }
+
+    fn plainly_begun_at_end(&self, text: &str) -> usize {
         let begun = |secret: &String| {
             let longest = secret.len().saturating_sub(1).min(text.len());
             let ends = |length: &usize| {
@@ -133,6 +157,20 @@ impl KnownSecrets {
 impl std::fmt::Debug for KnownSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "KnownSecrets({})", self.0.len())
+    }
+}
+
+/// Removes an escape without its end, such as `\u00`.
+fn without_cut_escape(text: &str) -> &str {
+    let Some(at) = text.rfind('\\') else { return text };
+    let end = text.get(at + 1..).unwrap_or_default();
+    let is_cut = match end.strip_prefix('u') {
+        Some(digits) => digits.len() < 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
+        None => end.is_empty(),
+    };
+    match is_cut {
+        true => text.get(..at).unwrap_or_default().trim_end_matches('\\'),
+        false => text,
     }
 }
 

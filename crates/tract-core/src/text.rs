@@ -84,6 +84,22 @@ pub fn percent_encoded(text: &str, kept: &str) -> String {
     out
 }
 
+/// Converts camel case to snake case.
+///
+/// ```
+/// assert_eq!(tract_core::text::snake_case("functionCall"), "function_call");
+/// ```
+pub fn snake_case(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            out.push('_');
+        }
+        out.push(letter.to_ascii_lowercase());
+    }
+    out
+}
+
 /// Returns the first `most` characters of a text, and the number of the others.
 ///
 /// ```

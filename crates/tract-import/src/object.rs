@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::value::RawValue;
+use tract_core::text::snake_case;
 
 use crate::misfits;
 use crate::values::{self, Raw, given, lenient};
@@ -34,17 +35,7 @@ impl<'a> Object<'a> {
 
     /// Returns a member that some programs write in snake case: `functionCall`, or `function_call`.
     pub(crate) fn in_any_case(&self, name: &str) -> Raw<'a> {
-        let snake_case = || {
-            let mut snake = String::with_capacity(name.len() + 2);
-            for letter in name.chars() {
-                if letter.is_ascii_uppercase() {
-                    snake.push('_');
-                }
-                snake.push(letter.to_ascii_lowercase());
-            }
-            self.raw(&snake)
-        };
-        self.raw(name).or_else(snake_case)
+        self.raw(name).or_else(|| self.raw(&snake_case(name)))
     }
 
     /// Sets a member that is stored elsewhere.

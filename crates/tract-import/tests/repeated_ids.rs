@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::{Value, json};
 use tract_core::block_on;
-use tract_engine::Repo;
+use tract_engine::{Repo, SessionQuery, sessions as list};
 use tract_import::{Source, usage};
 
 use self::support::{import, new_repo, write};
@@ -62,6 +62,15 @@ fn check(sessions: &[Lines], expected: (u64, u64, u64)) {
         (sum.0 + answer.requests, sum.1 + answer.tokens.input, sum.2 + answer.tokens.output)
     });
     assert_eq!(sum, expected);
+    // A list of conversations counts each one alone.
+    if sessions.len() == 1 {
+        let listed = block_on(list(&repo, &SessionQuery::default())).expect("they are listed");
+        let groups = listed.iter().flat_map(|session| &session.usage);
+        let sum = groups.fold((0, 0, 0), |sum, group| {
+            (sum.0 + group.requests, sum.1 + group.input, sum.2 + group.output)
+        });
+        assert_eq!(sum, expected, "in the list");
+    }
 }
 
 #[test]
@@ -77,6 +86,10 @@ fn answers_to_two_prompts_are_two_even_with_one_id() {
 fn parts_of_an_answer_are_one() {
     let session = Lines::new("a").user("One?").answer("msg_1", "One", (10, 1));
     check(&[session.answer("msg_1", "and one.", (10, 4))], (1, 10, 4));
+    // What a tool inserts between them is no prompt.
+    let session = Lines::new("a").user("One?").answer("msg_1", "One", (10, 1));
+    let reminder = "<system-reminder>Be brief.</system-reminder>";
+    check(&[session.user(reminder).answer("msg_1", "and one.", (10, 4))], (1, 10, 4));
 }
 
 #[test]

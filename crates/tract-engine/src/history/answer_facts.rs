@@ -83,14 +83,12 @@ impl AnswerPlace {
         }
     }
 
-    /// Returns whether a commit is a message that a user typed.
+    /// Returns whether a commit is a message that a user typed, without what a tool inserts: a reminder
+    /// may be in front of a prompt, but also between the parts of one answer.
     pub fn is_prompt(commit: &Commit) -> bool {
         let record = commit.record();
         let is_user = matches!(record.op, Op::Append { .. }) && record.kind == Some(Kind::User);
-        is_user && {
-            let facts = AnswerFacts::of(commit);
-            facts.injected.is_none() && !facts.is_copied_context
-        }
+        is_user && AnswerFacts::of(commit).is_typed()
     }
 }
 
@@ -192,6 +190,11 @@ struct Metadata {
 }
 
 impl AnswerFacts {
+    /// Returns whether a user typed the message with these facts, and no tool inserted it.
+    pub(crate) fn is_typed(&self) -> bool {
+        self.injected.is_none() && !self.is_copied_context
+    }
+
     /// Returns the facts of a commit. Metadata of another shape is ignored.
     pub fn of(commit: &Commit) -> Self {
         #[derive(Deserialize)]

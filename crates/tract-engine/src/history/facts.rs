@@ -195,6 +195,8 @@ struct CommitPart {
     id: CommitId,
     is_message: bool,
     is_prompt: bool,
+    /// Whether no further part of an earlier answer follows.
+    ends_answers: bool,
     at: Option<i64>,
     content: Option<BlobId>,
     answer: Option<AnswerFacts>,
@@ -215,6 +217,7 @@ impl CommitPart {
             let by = facts.injected.as_deref();
             matches!(by, None | Some("system_reminder" | "command")) && !facts.is_copied_context
         });
+        let ends_answers = is_user && facts.as_ref().is_none_or(AnswerFacts::is_typed);
         let answer = facts.filter(|facts| facts.usage.is_some() || facts.model.is_some());
         let mut versions = Vec::new();
         if !matches!(commit.op, Op::Append { .. } | Op::Note | Op::Tools) {
@@ -224,8 +227,9 @@ impl CommitPart {
                 }
             }
         }
+        let is_prompt = is_user && is_typed;
         let (at, content) = (commit.created_at, commit.content);
-        Ok(Self { id, is_message, is_prompt: is_user && is_typed, at, content, answer, versions })
+        Ok(Self { id, is_message, is_prompt, ends_answers, at, content, answer, versions })
     }
 }
 
@@ -288,12 +292,16 @@ async fn read(repo: &Repo, head: CommitId, uses_rows: bool) -> Result<Option<Rea
 }
 
 /// The counted tokens of the answers with an id.
-struct AnswersById(HashMap<String, KnownAnswer>);
+struct AnswersById {
+    known: HashMap<String, KnownAnswer>,
+    /// The number of prompts so far that end earlier answers.
+    prompts: u64,
+}
 
 /// An answer with an id, as its last commit reports it.
 struct KnownAnswer {
     counted: ModelUsage,
-    /// The number of prompts before it.
+    /// [`AnswersById::prompts`] before it.
     prompts: u64,
     content: Option<BlobId>,
 }
@@ -312,9 +320,9 @@ impl AnswersById {
     fn new(facts: &HistoryFacts) -> Self {
         let known = |answer: &LastAnswer| {
             let counted = answer.counted.clone();
-            (answer.id.clone(), KnownAnswer { counted, prompts: facts.prompts, content: None })
+            (answer.id.clone(), KnownAnswer { counted, prompts: 0, content: None })
         };
-        Self(facts.last_answer.iter().map(known).collect())
+        Self { known: facts.last_answer.iter().map(known).collect(), prompts: 0 }
     }
 }
 
@@ -324,9 +332,9 @@ impl HistoryFacts {
         self.commits += 1;
         self.messages += u64::from(part.is_message);
         self.prompts += u64::from(part.is_prompt);
-        if part.is_prompt {
-            // No further part of it follows.
+        if part.ends_answers {
             self.last_answer = None;
+            answers.prompts += 1;
         }
         if let Some(at) = part.at {
             self.started_at = Some(self.started_at.map_or(at, |first| first.min(at)));
@@ -350,8 +358,9 @@ impl HistoryFacts {
         let counted = ModelUsage::of(answer.model.as_deref(), part.at, tokens);
         let mut is_new = true;
         if let Some(id) = &answer.message_id {
-            let known = answers.0.get(id);
-            let known = known.filter(|it| it.is_same(&counted, self.prompts, part.content));
+            let (prompts, content) = (answers.prompts, part.content);
+            let known = answers.known.get(id);
+            let known = known.filter(|it| it.is_same(&counted, prompts, content));
             if let Some(known) = known {
                 is_new = false;
                 // The parts of an answer repeat its numbers; the last one has those of all of it.
@@ -360,9 +369,8 @@ impl HistoryFacts {
                 }
                 self.subtract(&known.counted.clone());
             }
-            let (prompts, content) = (self.prompts, part.content);
             let known = KnownAnswer { counted: counted.clone(), prompts, content };
-            answers.0.insert(id.clone(), known);
+            answers.known.insert(id.clone(), known);
             self.last_answer = Some(LastAnswer { id: id.clone(), counted: counted.clone() });
         }
         let output = tokens.output.unwrap_or_default();

@@ -3,11 +3,13 @@
 
 use std::borrow::Cow;
 
+use tract_core::text::snake_case;
+
 use crate::raw::{Fields, Node, Object, camel};
 
 /// Returns a member under either name, if it exists and is not null.
 pub(super) fn member<'a>(fields: &Fields<'a>, name: &str) -> Option<Node<'a>> {
-    fields.some(name).or_else(|| fields.some(&snake(name)))
+    fields.some(name).or_else(|| fields.some(&snake_case(name)))
 }
 
 /// Returns the members of a request except these, under the names of the reference.
@@ -43,15 +45,4 @@ fn renamed(raw: &str) -> Cow<'_, str> {
         };
     }
     Cow::Owned(out.end())
-}
-
-fn snake(name: &str) -> String {
-    let mut out = String::with_capacity(name.len() + 4);
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() {
-            out.push('_');
-        }
-        out.push(letter.to_ascii_lowercase());
-    }
-    out
 }

@@ -39,7 +39,7 @@ impl PieceGuard {
         if self.found {
             return;
         }
-        let begun = begun_at_end(&self.secrets, text_of(&piece));
+        let begun = self.secrets.begun_at_end(text_of(&piece));
         let (ready, waiting) = split(piece, begun);
         self.waiting = waiting;
         if let Some(ready) = ready {
@@ -53,79 +53,6 @@ impl PieceGuard {
             pass_on(waiting);
         }
     }
-}
-
-/// Maximum number of bytes at the end of a piece in which escapes are decoded.
-const MAX_ESCAPED: usize = 1024;
-
-/// Returns the length of the text's end that may begin a secret, also one that is written with
-/// escapes, of which the last may be cut.
-fn begun_at_end(secrets: &KnownSecrets, text: &str) -> usize {
-    let plain = secrets.begun_at_end(text);
-    let first = text.len().saturating_sub(MAX_ESCAPED);
-    let start = (first..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
-    let tail = text.get(start..).unwrap_or_default();
-    if !tail.contains('\\') {
-        return plain;
-    }
-    let may_begin = |(at, _): &(usize, char)| {
-        let whole = without_cut_escape(tail.get(*at..).unwrap_or_default());
-        let decoded = decoded(whole);
-        secrets.begun_at_end(&decoded) == decoded.len()
-    };
-    let escaped = tail.char_indices().find(may_begin).map_or(0, |(at, _)| tail.len() - at);
-    plain.max(escaped)
-}
-
-/// Removes an escape without its end, such as `\u00`.
-fn without_cut_escape(text: &str) -> &str {
-    let Some(at) = text.rfind('\\') else { return text };
-    let end = text.get(at + 1..).unwrap_or_default();
-    let is_cut = match end.strip_prefix('u') {
-        Some(digits) => digits.len() < 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        None => end.is_empty(),
-    };
-    match is_cut {
-        true => text.get(..at).unwrap_or_default().trim_end_matches('\\'),
-        false => text,
-    }
-}
-
-/// Decodes the escapes of JSON strings within JSON strings.
-fn decoded(text: &str) -> String {
-    const LEVELS: usize = 4;
-    let mut text = text.to_owned();
-    for _ in 0..LEVELS {
-        if !text.contains('\\') {
-            break;
-        }
-        text = unescaped(&text);
-    }
-    text
-}
-
-fn unescaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '\\' {
-            out.push(c);
-            continue;
-        }
-        match chars.next() {
-            Some('u') => {
-                let digits: String = chars.by_ref().take(4).collect();
-                let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
-                out.push(code.unwrap_or(char::REPLACEMENT_CHARACTER));
-            }
-            Some('n') => out.push('\n'),
-            Some('r') => out.push('\r'),
-            Some('t') => out.push('\t'),
-            Some(other) => out.push(other),
-            None => {}
-        }
-    }
-    out
 }
 
 fn text_of(piece: &ReplyDelta) -> &str {
